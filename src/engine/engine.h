@@ -1,0 +1,187 @@
+/*
+ * engine.h - the use-cases. What HTTP and libdlq call; the only user of the store.
+ *
+ * A caller fills a struct engine_op, submits it and forgets about it until it comes back through its port. Changes are
+ * applied by the one writer thread: all that waits goes into one transaction, and only after its commit do the operations
+ * come back (group commit without timers). Reads run on a small pool of reader threads with a store_reader each.
+ *
+ * OWNERSHIP. From engine_submit until the op comes back, the op and all it points to belong to the engine. Inputs are
+ * borrowed from the caller's memory (keep the request body alive). Outputs live in op->arena, which the caller releases
+ * with engine_op_release.
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "core/policy.h"
+#include "store/store.h"
+
+struct engine;
+struct engine_op;
+
+/*
+ * Where finished operations come back. `post` runs on an engine thread, once per batch, with a list linked by op->next;
+ * it must only queue the list and wake its owner: no work, no lock held for long.
+ */
+struct op_port {
+	void (*post)(struct op_port *port, struct engine_op *list);
+};
+
+enum op_type {
+	/* writer */
+	OP_SEND, OP_RECEIVE, OP_SETTLE, OP_EXTEND,
+	OP_QUEUE_PUT, OP_QUEUE_DELETE, OP_QUEUE_PAUSE,
+	OP_REDRIVE, OP_REDRIVE_CONTROL, OP_DISCARD,
+	OP_AUDIT, OP_TOKEN_ADD, OP_TOKEN_REVOKE,
+	OP_NOTICE_CLAIM, OP_NOTICE_SETTLE, /* the notifier's own */
+	/* readers */
+	OP_READ_QUEUES, OP_READ_QUEUE, OP_READ_DEAD_LIST, OP_READ_DEAD, OP_READ_BODY,
+	OP_READ_REDRIVES, OP_READ_REDRIVE, OP_READ_AUDIT,
+	OP_TYPE_COUNT
+};
+
+#define RECEIPT_LEN 44 /* text form of (queue_id, seq, nonce), without the NUL */
+
+struct engine_settle_item {
+	/* in */
+	struct str receipt;
+	enum outcome outcome;     /* ok, transient, permanent, release */
+	struct failure failure;   /* transient, permanent */
+	int64_t retry_after_ms;   /* transient: not earlier; release: delay */
+	/* out */
+	enum dlq_code code;       /* OK, GONE */
+	enum effect_kind effect;  /* what happened to the message */
+	enum reason reason;       /* EFFECT_DEAD */
+	int attempts;
+	int64_t retry_at_ms;      /* wall; EFFECT_RETRY, EFFECT_RELEASE with delay */
+	char dlq_id[ULID_LEN + 1];/* EFFECT_DEAD */
+};
+
+struct engine_delivery {
+	struct store_delivery d;
+	char receipt[RECEIPT_LEN + 1];
+	int64_t lease_until_wall_ms;
+};
+
+struct engine_op {
+	struct engine_op *next;   /* the engine's while submitted; the port's list afterwards */
+	enum op_type type;
+	struct op_port *port;
+	void *user;               /* the caller's */
+	struct arena arena;       /* outputs */
+	enum dlq_code code;       /* of the whole operation */
+	struct dlq_err err;       /* with code != OK: the text */
+	struct str queue;         /* name; where the operation has one */
+	struct str operator;      /* token name, for audit; may be empty inside the engine */
+	union {
+		/* items: `due` and `expires` hold relative ms from now (0: at once / queue's ttl); -1 in expires: never.
+		 * Code of the op is OK also when single items were refused (see items[i].code). */
+		struct { struct store_send *items; int n; } send;
+		struct {
+			int max;                        /* 1 to 1000 */
+			int64_t wait_ms;                /* long poll, 0 to 60000 */
+			int64_t visibility_timeout_ms;  /* 0: the policy's; 1000 to 12 h (43200000) */
+			struct str worker;
+			int64_t max_bytes;              /* stop before the bodies together exceed this; 0: 16 MiB; at least one is given */
+			struct engine_delivery *items; int n; /* out */
+			int64_t deadline;               /* the engine's */
+			struct engine_op *wait_next;    /* the engine's */
+		} receive;
+		struct { struct engine_settle_item *items; int n; struct str worker; } settle;
+		struct { struct str receipt; int64_t visibility_timeout_ms; int64_t lease_until_wall_ms; } extend;
+		struct { struct queue_config *config; bool created; bool from_file; } queue_put; /* the engine takes one reference on success */
+		struct { bool paused; } queue_pause;
+		/* Chosen ids or (n_ids == 0) the whole queue op->queue. body: a replacement, for exactly one id. dry_run only counts. */
+		struct {
+			struct str *ids; int n_ids;
+			const struct str *body;
+			struct str reason;
+			bool dry_run;
+			struct store_redrive out;
+		} redrive;
+		struct { struct str id; enum redrive_state want; struct store_redrive out; } redrive_control; /* PAUSED, RUNNING, CANCELLED */
+		struct { struct str id; struct str reason; } discard;
+		struct { struct store_audit row; } audit;
+		/* secret: 43 characters of base64url, shown once */
+		struct { struct str name; enum role role; struct str queues; int64_t ttl_ms; char secret[64]; } token_add;
+		struct { struct str name; } token_revoke;
+		struct { int max; struct store_notice *items; int n; int64_t next; } notice_claim;
+		struct { int64_t n; bool ok; bool give_up; struct str error; int64_t delay_ms; } notice_settle;
+		struct { struct str after; int limit; struct store_queue *items; int n; bool more; } read_queues;
+		struct { struct store_queue out; struct queue_config *config; } read_queue; /* config: one reference, unref by engine_op_release */
+		struct { struct store_dead_filter filter; struct store_dead_page page; } read_dead_list; /* op->queue empty: all */
+		struct { struct str id; struct store_dead out; struct store_attempt *attempts; int n_attempts; } read_dead; /* id: dlq_id, or else a message id: its newest dead letter */
+		struct { struct str id; bool original; struct str body, content_type; } read_body;
+		struct { int64_t before_n; int limit; struct store_redrive *items; int n; } read_redrives;
+		struct { struct str id; struct store_redrive out; } read_redrive;
+		struct { int64_t before_n; int limit; struct store_audit *items; int n; } read_audit;
+	} u;
+};
+
+void engine_op_release(struct engine_op *op); /* outputs; not the op itself */
+
+struct engine_options {
+	const char *store;            /* back end name, "sqlite" */
+	const char *dir;              /* data folder */
+	struct clock *clock;          /* borrowed */
+	uint64_t seed;                /* randomness; 0: from the system */
+	int max_waiting_ops;          /* default 20000; past it BUSY */
+	int64_t max_waiting_bytes;    /* input bytes waiting; default 64 MiB; past it BUSY */
+	int batch_max;                /* operations per transaction; default 1024 */
+	int readers;                  /* default 2 */
+	int64_t cache_bytes;          /* store cache; 0: default */
+	int max_waiting_receives;     /* long polls parked; default 10000 */
+	bool single_step;             /* simulation and libdlq tests: no threads; engine_step does the work */
+	/* Set by the server; NULL: none. */
+	struct handler *push;         /* handler/handler.h: makes pushes; borrowed */
+	struct sink *on_dead_letter;  /* alert/sink.h: makes the calls; borrowed */
+};
+
+enum dlq_code engine_open(const struct engine_options *o, struct engine **out, struct dlq_err *err) MUST_USE;
+/* Threads start. Push and notices run from here on. */
+enum dlq_code engine_start(struct engine *e, struct dlq_err *err) MUST_USE;
+/* Drain: no new receives are answered with messages, parked ones come back empty, pushes under way are waited for until
+ * deadline_ms (relative), then released (no attempt, invariant 8). Sends and settles still work. */
+void engine_drain(struct engine *e, int64_t deadline_ms);
+/* All submitted operations come back first. */
+void engine_close(struct engine *e);
+
+/*
+ * Any thread. list: linked by next, at least one. Operations that cannot be queued (limits, shutting down) come back
+ * through their port at once with BUSY or SHUTTING_DOWN, so every submitted op comes back exactly once.
+ */
+void engine_submit(struct engine *e, struct engine_op *list);
+/* Takes a parked receive back early (its client went away): it comes back with no messages. Any thread. */
+void engine_cancel_receive(struct engine *e, struct engine_op *op);
+/* Submit one and wait for it; for libdlq, the CLI of `serve`, tests. Not on an engine thread. */
+void engine_call(struct engine *e, struct engine_op *op);
+/* single_step: does all work that is due at the clock's now; returns when the next work is due (INT64_MAX: none). */
+int64_t engine_step(struct engine *e);
+
+/* What readiness and metrics show. Any thread, cheap. */
+struct engine_status {
+	bool ready;                 /* accepts durable work */
+	enum dlq_code store_code;   /* why not */
+	char store_detail[200];
+	int64_t waiting_ops, waiting_bytes, parked_receives;
+	int64_t commits, committed_ops;
+	int64_t last_commit_us, max_commit_us;
+};
+void engine_status(struct engine *e, struct engine_status *out);
+struct clock *engine_clock(struct engine *e);
+
+/* Whether a queue of that name exists; any thread, no I/O (a table under a lock). */
+bool engine_has_queue(struct engine *e, struct str name);
+
+/* ---- tokens: checked on the HTTP thread from a table in memory, which the store backs ---- */
+struct token_info { struct str name; enum role role; char name_buf[130]; };
+/* Constant time over the secret. UNAUTHENTICATED or FORBIDDEN (role too low, or queue not in its list); queue may be empty. */
+enum dlq_code engine_token_check(struct engine *e, struct str secret, enum role need, struct str queue,
+                                 struct token_info *out, struct dlq_err *err);
+/* First start: makes the admin token and DIR/admin.token (0600) if there is no live admin token. created: it was made. */
+enum dlq_code engine_bootstrap_token(struct engine *e, bool *created, struct dlq_err *err) MUST_USE;
+
+/* The queues of the configuration file: created or updated, all or nothing (checked before anything is changed). Call
+ * before engine_start or from SIGHUP. Takes its own references. Queues no longer in the file stay, as not from_file. */
+enum dlq_code engine_apply_queues(struct engine *e, struct queue_config **list, int n, struct dlq_err *err) MUST_USE;
+
+#endif

@@ -33,6 +33,7 @@ enum op_type {
 	OP_REDRIVE, OP_REDRIVE_CONTROL, OP_DISCARD,
 	OP_AUDIT, OP_TOKEN_ADD, OP_TOKEN_REVOKE,
 	OP_NOTICE_CLAIM, OP_NOTICE_SETTLE, /* the notifier's own */
+	OP_APPLY_QUEUES,                   /* the engine's own, see engine_apply_queues */
 	/* readers */
 	OP_READ_QUEUES, OP_READ_QUEUE, OP_READ_DEAD_LIST, OP_READ_DEAD, OP_READ_BODY,
 	OP_READ_REDRIVES, OP_READ_REDRIVE, OP_READ_AUDIT,
@@ -83,8 +84,10 @@ struct engine_op {
 			struct str worker;
 			int64_t max_bytes;              /* stop before the bodies together exceed this; 0: 16 MiB; at least one is given */
 			struct engine_delivery *items; int n; /* out */
-			int64_t deadline;               /* the engine's */
-			struct engine_op *wait_next;    /* the engine's */
+			int64_t deadline;               /* the engine's, as all below */
+			struct engine_op *wait_next, *wait_prev;
+			int heap_index;
+			bool cancelled;
 		} receive;
 		struct { struct engine_settle_item *items; int n; struct str worker; } settle;
 		struct { struct str receipt; int64_t visibility_timeout_ms; int64_t lease_until_wall_ms; } extend;
@@ -102,14 +105,16 @@ struct engine_op {
 		struct { struct str id; struct str reason; } discard;
 		struct { struct store_audit row; } audit;
 		/* secret: 43 characters of base64url, shown once */
-		struct { struct str name; enum role role; struct str queues; int64_t ttl_ms; char secret[64]; } token_add;
+		struct { struct str name; enum role role; struct str queues; int64_t ttl_ms; char secret[64]; bool secret_given; /* the engine's */ } token_add;
+		struct { struct queue_config **list; int n; } apply_queues;
 		struct { struct str name; } token_revoke;
 		struct { int max; struct store_notice *items; int n; int64_t next; } notice_claim;
 		struct { int64_t n; bool ok; bool give_up; struct str error; int64_t delay_ms; } notice_settle;
 		struct { struct str after; int limit; struct store_queue *items; int n; bool more; } read_queues;
 		struct { struct store_queue out; struct queue_config *config; } read_queue; /* config: one reference, unref by engine_op_release */
 		struct { struct store_dead_filter filter; struct store_dead_page page; } read_dead_list; /* op->queue empty: all */
-		struct { struct str id; struct store_dead out; struct store_attempt *attempts; int n_attempts; } read_dead; /* id: dlq_id, or else a message id: its newest dead letter */
+		/* id: dlq_id, or else a message id: its newest dead letter. Empty id: by store number (store_notice.seq). */
+		struct { struct str id; int64_t seq; struct store_dead out; struct store_attempt *attempts; int n_attempts; } read_dead;
 		struct { struct str id; bool original; struct str body, content_type; } read_body;
 		struct { int64_t before_n; int limit; struct store_redrive *items; int n; } read_redrives;
 		struct { struct str id; struct store_redrive out; } read_redrive;
@@ -173,7 +178,12 @@ struct clock *engine_clock(struct engine *e);
 bool engine_has_queue(struct engine *e, struct str name);
 
 /* ---- tokens: checked on the HTTP thread from a table in memory, which the store backs ---- */
-struct token_info { struct str name; enum role role; char name_buf[130]; };
+struct token_info {
+	struct str name; /* points into name_buf */
+	enum role role;
+	bool limited;    /* only some queues: what spans all queues must be filtered or refused */
+	char name_buf[130];
+};
 /* Constant time over the secret. UNAUTHENTICATED or FORBIDDEN (role too low, or queue not in its list); queue may be empty. */
 enum dlq_code engine_token_check(struct engine *e, struct str secret, enum role need, struct str queue,
                                  struct token_info *out, struct dlq_err *err);

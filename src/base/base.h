@@ -39,6 +39,10 @@ struct str str_trim(struct str s); /* without spaces, tabs, CR, LF at both ends 
 const char *str_nearest(struct str word, const char *const *candidates, size_t n);
 /* Whether s is well-formed UTF-8 without NUL. */
 bool str_is_utf8(struct str s);
+/* The first at most max bytes of s, not ending inside a UTF-8 character. */
+struct str str_cut(struct str s, size_t max);
+/* The length (2 to 4) of the well-formed multi-byte UTF-8 sequence at p, or 0 if there is none. */
+size_t utf8_sequence(const char *p, size_t n);
 
 /* ---- errors ---- */
 

@@ -31,6 +31,11 @@ void clock_floor(struct clock *c, int64_t floor_ms);
 /* What a stored schedule time is in wall time, for display. */
 int64_t clock_to_wall_ms(struct clock *c, int64_t schedule_ms);
 
+/* The system's wall clock without a clock: for the log alone, which must work everywhere. */
+int64_t clock_system_wall_ms(void);
+/* For tests: takes mono_us as the next reading of the monotonic clock; returns schedule time then. */
+int64_t clock_follow(struct clock *c, int64_t mono_us);
+
 void clock_advance(struct clock *c, int64_t ms);     /* manual only */
 void clock_set_wall(struct clock *c, int64_t wall_ms); /* manual only: the operator sets the wall clock */
 

@@ -9,6 +9,7 @@
 
 /* "250ms", "30s", "15m", "1h", "30d", "1h30m"; whole numbers, at most 10 years. Returns false if not one. */
 bool duration_parse(struct str s, int64_t *ms);
+#define DURATION_MAX_MS ((int64_t)3650 * 86400000)
 #define DURATION_RULE "a duration is a whole number with a unit ms, s, m, h or d, such as 30s, 15m or 1h30m"
 void duration_format(int64_t ms, char out[32]);      /* the form that parses back to the same value */
 void duration_human(int64_t ms, char out[32]);       /* rounded for people: "3m 20s", "2d" */
@@ -28,6 +29,7 @@ bool time_parse(struct str s, int64_t *unix_ms);
  */
 #define ULID_LEN 26
 void ulid_make(int64_t unix_ms, uint16_t salt, uint64_t seq, char out[ULID_LEN + 1]);
+/* The outputs may be NULL. Only the canonical form: upper case, no look-alikes. */
 bool ulid_parse(struct str s, int64_t *unix_ms, uint16_t *salt, uint64_t *seq);
 
 void base64_encode(struct str bytes, struct buf *out);

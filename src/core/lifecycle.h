@@ -35,6 +35,7 @@ enum msg_move {
 	MOVE_SEND, MOVE_SEND_HELD, MOVE_UNHOLD, MOVE_LEASE, MOVE_OK, MOVE_RELEASE, MOVE_RETRY, MOVE_BURY,
 	MOVE_EXPIRE, /* TTL over while it waits: dead, reason `expired` */
 	MOVE_REDRIVE, MOVE_DISCARD, MOVE_ARCHIVE,
+	MOVE_REDRIVE_HELD, /* ordered queue: put back behind an earlier message of its key */
 	MOVE_COUNT
 };
 

@@ -1,6 +1,7 @@
 /*
  * sink.h - the contract of what tells people: a webhook now, mail and chat later. Same threading as handler.h: send
- * never blocks, done is called exactly once on the sink's own thread.
+ * never blocks, done is called exactly once on the sink's own thread; BUSY past max_active, SHUTTING_DOWN after stop (no
+ * done then). A note whose call is aborted by stop is done with ok false.
  */
 #ifndef ALERT_SINK_H
 #define ALERT_SINK_H

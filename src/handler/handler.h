@@ -3,9 +3,11 @@
  *
  * start: any one thread (the engine's push thread). Never blocks; the call runs on the handler's own thread. `done` is
  * called exactly once per start, on the handler's thread, after which the request's memory may go. Limits: at most
- * max_active calls under way; one more is refused with BUSY (and done is not called).
- * stop: no new starts; calls under way are given until deadline_ms, then aborted; an aborted call is done with
- * OUTCOME_RELEASE (invariant 8). free after stop.
+ * max_active calls under way; one more is refused with BUSY (and done is not called). BAD_REQUEST: this message can never
+ * be sent as a request (a header that HTTP cannot carry); done is not called; the caller makes it a permanent failure.
+ * SHUTTING_DOWN: after stop.
+ * stop: no new starts; calls under way are given deadline_ms (from now), then aborted; an aborted call is done with
+ * OUTCOME_RELEASE (invariant 8). Returns when every done has returned. Not on the handler's thread. free after stop.
  */
 #ifndef HANDLER_HANDLER_H
 #define HANDLER_HANDLER_H

@@ -78,8 +78,9 @@ static void echo(struct web *w, const struct web_request *q, struct web_reply *r
 	static _Thread_local char text[400];
 
 	(void)w;
-	snprintf(text, sizeof(text), "%s|%s|%s|%s|%zu|%.100s", type ? type : "none", empty ? empty : "none",
-		 web_header(q, "Expect") ? "expect" : "", web_header(q, "User-Agent"), q->body.n, q->body.n ? q->body.p : "");
+	snprintf(text, sizeof(text), "%s|%s|%s|%s|%zu|%.*s", type ? type : "none", empty ? empty : "none",
+		 web_header(q, "Expect") ? "expect" : "", web_header(q, "User-Agent"), q->body.n, q->body.n < 100 ? (int)q->body.n : 100,
+		 q->body.p);
 	r->status = 201;
 	r->headers[0] = "X-Answer: forty two ";
 	r->body = text;

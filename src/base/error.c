@@ -53,13 +53,18 @@ void assert_fail(const char *cond, const char *file, int line)
 	abort();
 }
 
-/* Cuts text that filled its array at the start of a character, so that a detail is always valid UTF-8 if its parts were. */
-static void cut_at_character(char *text, size_t size, int wanted)
+/* Takes a character that was cut at the end off, so that a detail is valid UTF-8 if its parts were. */
+static void drop_cut_character(char *text)
 {
-	if (wanted >= 0 && (size_t)wanted < size)
+	size_t n = strlen(text), back = 0;
+	while (back < 3 && back < n && ((unsigned char)text[n - 1 - back] & 0xc0) == 0x80)
+		back++;
+	if (back == n)
 		return;
-	struct str s = str_cut((struct str){text, strlen(text) + 1}, strlen(text));
-	text[s.n] = '\0';
+	unsigned char first = (unsigned char)text[n - 1 - back];
+	size_t need = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+	if (need > back + 1)
+		text[n - 1 - back] = '\0';
 }
 
 enum dlq_code err_set(struct dlq_err *err, enum dlq_code code, const char *fmt, ...)
@@ -72,7 +77,8 @@ enum dlq_code err_set(struct dlq_err *err, enum dlq_code code, const char *fmt, 
 	va_start(ap, fmt);
 	int wanted = vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	cut_at_character(text, sizeof text, wanted);
+	if (wanted < 0 || (size_t)wanted >= sizeof text)
+		drop_cut_character(text);
 	err->code = code;
 	memcpy(err->detail, text, sizeof text);
 	return code;
@@ -82,16 +88,16 @@ void err_prefix(struct dlq_err *err, const char *fmt, ...)
 {
 	if (!err)
 		return;
-	char front[sizeof err->detail], text[sizeof err->detail];
+	char front[sizeof err->detail];
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(front, sizeof front, fmt, ap);
 	va_end(ap);
-	struct buf b = {.max = 2 * sizeof text};
+	struct buf b = {.max = 2 * sizeof front};
 	buf_addz(&b, front);
 	buf_addz(&b, ": ");
 	buf_addz(&b, err->detail);
-	struct str s = str_cut(buf_str(&b), sizeof text - 1);
+	struct str s = str_cut(buf_str(&b), sizeof front - 1);
 	memcpy(err->detail, s.p, s.n);
 	err->detail[s.n] = '\0';
 	buf_release(&b);

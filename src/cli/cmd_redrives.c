@@ -1,0 +1,112 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/page.h"
+#include "cli/term.h"
+
+struct list {
+	struct table table;
+	bool json;
+};
+
+static bool list_item(json_t *r, void *arg)
+{
+	struct list *l = arg;
+
+	if (l->json) {
+		json_line(r);
+		return true;
+	}
+	table_cell(&l->table, jstr(r, "redrive_id"));
+	table_cell(&l->table, jstr(r, "queue"));
+	table_cell(&l->table, jstr(r, "state"));
+	table_int(&l->table, jint(r, "total"));
+	table_int(&l->table, jint(r, "sent"));
+	table_int(&l->table, jint(r, "succeeded"));
+	table_int(&l->table, jint(r, "failed_again"));
+	table_cell(&l->table, jstr(r, "started_at"));
+	table_cell(&l->table, jstr(r, "operator"));
+	table_cell(&l->table, jstr(r, "reason"));
+	return true;
+}
+
+static int list(struct cli *c, struct client *cl)
+{
+	static const char *const head[] = {"REDRIVE_ID", "QUEUE", "STATE", "TOTAL", "SENT", "DONE", "DIED", "STARTED", "OPERATOR", "REASON"};
+	struct list l = {.json = c->json};
+	struct dlq_err err = {0};
+
+	table_init(&l.table, 0x78, head, ARRAY_LEN(head));
+	enum dlq_code code = page_each(cl, "/v1/redrives", 100, list_item, &l, &err);
+	table_print(&l.table);
+	return code ? cli_fail(&err) : 0;
+}
+
+static void show(const json_t *r)
+{
+	static const char *const numbers[][2] = {
+		{"total", "chosen"}, {"sent", "put back"}, {"skipped", "skipped"}, {"succeeded", "done since"}, {"failed_again", "died again"},
+	};
+	char safe[600], n[32];
+
+	printf("%s%s%s  %s%s%s\n", term_bold(), jstr(r, "redrive_id"), term_reset(), jstr(r, "state"), *jstr(r, "queue") ? ", queue " : "",
+	       jstr(r, "queue"));
+	printf("  by %s, %s: %s\n", jstr(r, "operator"), jstr(r, "started_at"), text_safe(str_of(jstr(r, "reason")), safe, sizeof(safe)));
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		printf("  %-12s %10s\n", numbers[i][1], count_format(jint(r, numbers[i][0]), n));
+}
+
+static int run(struct cli *c)
+{
+	static const char *const verbs[] = {"list", "show", "pause", "resume", "cancel"};
+	const char *verb = c->n_args ? c->args[0] : "list";
+	struct buf path = {0};
+	struct dlq_err err = {0};
+	size_t known = 0;
+	int rc;
+
+	while (known < ARRAY_LEN(verbs) && strcmp(verbs[known], verb))
+		known++;
+	if (known == ARRAY_LEN(verbs))
+		return cli_usage(c, "%s: list, show, pause, resume or cancel is wanted", verb);
+	if (known ? c->n_args != 2 : c->n_args > 1)
+		return cli_usage(c, known ? "%s: one redrive id is wanted" : "%s takes no id", verb);
+	struct client *cl = client_open(c, &rc);
+	if (!cl)
+		return rc;
+	if (!known) {
+		rc = list(c, cl);
+		goto out;
+	}
+	buf_addz(&path, "/v1/redrives/");
+	url_escape(&path, c->args[1]);
+	if (known > 1)
+		buf_addf(&path, "/%s", verb);
+	buf_addc(&path, 0);
+	json_t *r = client_json(cl, known > 1 ? "POST" : "GET", path.p, NULL, &err);
+	if (!r)
+		rc = cli_fail(&err);
+	else if (c->json)
+		json_line(r);
+	else
+		show(r);
+	json_decref(r);
+out:
+	buf_release(&path);
+	client_free(cl);
+	return rc;
+}
+
+static const char *const words[] = {"list", "show", "pause", "resume", "cancel", NULL};
+
+const struct command cmd_redrives = {
+	.name = "redrives",
+	.synopsis = "[list]\nshow REDRIVE_ID\npause REDRIVE_ID\nresume REDRIVE_ID\ncancel REDRIVE_ID",
+	.summary = "follow redrives, pause and cancel them",
+	.about = "`put back` counts what went back into the queue; `done since` and `died again` go on counting as the outcomes come.",
+	.examples = "dlq redrives # the last hundred\n"
+		    "dlq redrives show 01JE2X7Q2M5V8R1T4W6Y9B3DFH # how one went",
+	.words = words,
+	.client = true,
+	.run = run,
+};

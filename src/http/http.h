@@ -1,0 +1,259 @@
+/*
+ * http.h - what the files of this folder share. All of it belongs to the loop thread of one server.
+ *
+ * A request's way: the request line makes a struct http_req (pooled); the headers choose the route and are checked
+ * against token and limits; the body is gathered; route->start either answers (answer_*) or submits r->op; when the
+ * operation is back, r->finish writes the answer. A request that is refused early still swallows a small body, so that
+ * its connection can go on.
+ */
+#ifndef HTTP_HTTP_H
+#define HTTP_HTTP_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "http/server.h"
+
+struct http_req;
+struct http_conn;
+
+/* ---- routes ---- */
+
+enum body_kind { BODY_NONE, BODY_MESSAGE, BODY_BATCH, BODY_JSON, BODY_SETTLE, BODY_EDIT };
+enum access { ACCESS_OPEN, ACCESS_TOKEN };
+
+struct route {
+	const char *method;   /* GET also serves HEAD */
+	const char *pattern;  /* segments; {queue}, {id}, {name} take one segment */
+	enum access access;
+	enum role role;
+	enum body_kind body;
+	int op;               /* enum op_type, -1: none */
+	void (*start)(struct http_req *r);
+	const char *query;    /* known query parameters, space-separated */
+	const char *summary;
+	const char *request, *answer; /* schema names of openapi.c; NULL: none */
+	const char *statuses; /* success statuses, space-separated */
+};
+extern const struct route routes[];
+extern const size_t routes_len;
+
+/* Finds the route of method and raw path; *param is the raw segment that filled the placeholder. NULL: code says NOT_FOUND
+ * or METHOD, the latter with the methods there are in allow. */
+const struct route *route_find(struct str method, struct str path, struct str *param, enum dlq_code *code, char allow[64]);
+/* Of a pattern: "queue", "id", "name", or NULL when it takes no parameter. */
+const char *route_param_name(const struct route *route);
+
+/* ---- connections and requests ---- */
+
+/* LIST_IDLE and LIST_READING are in the order of their deadlines. LIST_PARKED: long polls, whose client is watched. */
+enum conn_list { LIST_NONE, LIST_IDLE, LIST_READING, LIST_WRITING, LIST_PARKED, LIST_COUNT };
+
+#define SECRET_MAX 200
+struct http_conn {
+	struct http_conn *prev, *next;
+	enum conn_list list;
+	int fd;
+	struct http_req *parked;
+	int64_t deadline_ms;
+	/* The last token check that succeeded: the same header on the same queue is not hashed again for a second. */
+	char secret[SECRET_MAX];
+	size_t secret_len;
+	char queue[130];
+	size_t queue_len;
+	enum role need;
+	int64_t good_until_ms;
+	struct token_info who;
+};
+
+enum phase {
+	PHASE_LINE,    /* the request line is there */
+	PHASE_BODY,    /* body is gathered, or swallowed when `answered` */
+	PHASE_WAIT,    /* suspended; r->op is the engine's */
+	PHASE_SENT     /* the answer is libmicrohttpd's */
+};
+
+#define QUERY_MAX 16
+#define HEADERS_MAX 64
+struct pair {
+	struct str name, value;
+};
+
+#define MADE_LEN 36 /* {"id":"<ulid>"} and a line end */
+
+struct http_req {
+	struct http_req *next; /* pool */
+	struct http_server *s;
+	struct http_conn *c;
+	struct MHD_Connection *mhd;
+	enum phase phase;
+	const struct route *route;
+	bool answered, close_after, body_too_large, head_counted, watched, is_change;
+	struct buf uri, body, out;
+	int64_t body_declared;      /* bytes counted in s->body_bytes */
+	size_t body_seen, body_limit;
+	struct arena arena;
+	struct str param;           /* decoded placeholder */
+	struct pair query[QUERY_MAX];
+	int n_query;
+	/* request headers, borrowed from libmicrohttpd for the length of the request */
+	struct str authorization, content_type, expect, dlq_id, dlq_key, dlq_delay, dlq_ttl;
+	int64_t content_length;     /* -1: none */
+	struct pair headers[HEADERS_MAX]; /* Dlq-Header-* */
+	int n_headers;
+	size_t head_bytes;
+	int head_lines;
+	const char *head_error;
+	struct str secret;
+	struct token_info who;
+	/* memo of http_may */
+	struct str may_queue;
+	bool may_answer;
+	/* answer */
+	int status;
+	const char *type;
+	char allow[64];
+	int retry_after_s;
+	bool challenge, made;
+	char made_body[MADE_LEN + 1];
+	struct MHD_Response *made_response; /* reused: always MADE_LEN bytes of made_body */
+	/* engine */
+	struct engine_op op;
+	void (*finish)(struct http_req *r);
+	struct store_send one;
+	bool op_used;               /* op holds outputs to release */
+	int64_t wait_ms;
+	union {
+		struct batch_line *lines;
+		struct change *change;
+		bool flag;
+	} u;
+	int n_lines;
+};
+
+struct http_server {
+	struct op_port port;        /* first: the port is the server */
+	struct engine *e;
+	struct clock *clock;
+	struct http_limits lim;
+	struct MHD_Daemon *mhd;
+	char version[32];
+	char address[80];
+	struct str default_on_dead_letter;
+	int port_no, listen_fd, ep, mhd_fd, wake_fd;
+	pthread_t thread;
+	int64_t now_ms, started_ms;
+	bool listening, drain_begun, ended;
+	/* engine threads to the loop */
+	pthread_mutex_t back_lock;
+	struct engine_op *back_head, **back_tail;
+	/* others to the loop */
+	atomic_bool draining, stopping;
+	atomic_int in_flight;       /* requests between request line and end; watched by drain */
+	pthread_mutex_t idle_lock;
+	pthread_cond_t idle_cond;
+	/* the loop's own */
+	struct engine_op *submit_head, **submit_tail;
+	struct http_req *pool;
+	int pool_len, n_conns, n_ops;
+	struct http_conn lists[LIST_COUNT]; /* rings */
+	int64_t body_bytes;
+	int64_t next_tick_ms;
+	int64_t audit_window_ms;
+	int audit_in_window;
+	int64_t audit_suppressed;
+	struct { atomic_long requests, by_class[6], connections, refused_connections, timeouts; } stats;
+	struct buf openapi;
+};
+
+/* ---- request.c ---- */
+enum MHD_Result request_handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                               const char *version, const char *data, size_t *n, void **ctx);
+void *request_line(void *cls, const char *uri, struct MHD_Connection *mhd);
+void request_completed(void *cls, struct MHD_Connection *mhd, void **ctx, enum MHD_RequestTerminationCode why);
+/* Hands r->op to the engine; finish runs when it is back with code OK (an error is answered as a problem). */
+void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r));
+/* The operation is back: answers and lets the connection go on. */
+void request_back(struct http_req *r);
+void request_free(struct http_req *r);
+
+/* ---- server.c ---- */
+void server_queue_op(struct http_server *s, struct engine_op *op);
+void conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, int64_t deadline_ms);
+/* An operation nobody waits for. `op` is the first member of memory from mem_alloc; released and freed when it is back. */
+void server_detach_op(struct http_server *s, struct engine_op *op);
+void server_watch(struct http_req *r, bool on);
+
+/* ---- answers ---- */
+/* The writer of the body of a 2xx answer: fill *j, then answer_json. */
+void answer_begin(struct http_req *r, struct json_out *j);
+void answer_json(struct http_req *r, int status);
+void answer_empty(struct http_req *r, int status);
+void answer_bytes(struct http_req *r, int status, const char *type); /* r->out as it is */
+/* problem.c: RFC 9457. The place (line, column) or limit: 0 for none. */
+void answer_problem(struct http_req *r, enum dlq_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void answer_problem_at(struct http_req *r, const struct dlq_err *err, int line, int column);
+void answer_problem_limit(struct http_req *r, enum dlq_code code, int64_t limit, const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/* ---- auth.c ---- */
+/* Answers 401 or 403 (with an audit row when it was a change) and returns false, or fills r->who. */
+bool auth_check(struct http_req *r, struct str queue);
+/* Whether the request's token may see things of that queue. */
+bool auth_may(struct http_req *r, struct str queue);
+bool auth_limited(struct http_req *r); /* the token is limited to some queues */
+bool auth_need(struct http_req *r, struct str queue); /* as auth_may, and answers 403 */
+
+/* ---- query.c ---- */
+/* Strict percent-decoding into the arena. */
+bool url_decode(struct arena *a, struct str raw, struct str *out);
+bool query_parse(struct http_req *r, struct str raw);
+struct str query_get(const struct http_req *r, const char *name, bool *given);
+/* Each answers 400 itself and returns false. */
+bool query_limit(struct http_req *r, int *limit);
+bool query_cursor_int(struct http_req *r, char kind, int64_t *n);
+bool query_cursor_text(struct http_req *r, char kind, struct str *text);
+void cursor_int(struct json_out *j, char kind, int64_t n); /* writes "next"; n 0: null */
+void cursor_text(struct json_out *j, char kind, struct str text); /* empty: null */
+
+/* ---- api_*.c ---- */
+void api_send(struct http_req *r);
+void api_batch(struct http_req *r);
+void api_receive(struct http_req *r);
+void api_settle(struct http_req *r);
+void api_extend(struct http_req *r);
+void api_queue_list(struct http_req *r);
+void api_queue_get(struct http_req *r);
+void api_queue_put(struct http_req *r);
+void api_queue_delete(struct http_req *r);
+void api_queue_pause(struct http_req *r);
+void api_queue_resume(struct http_req *r);
+void api_dead_list(struct http_req *r);
+void api_dead_get(struct http_req *r);
+void api_dead_body(struct http_req *r);
+void api_dead_redrive(struct http_req *r);
+void api_dead_discard(struct http_req *r);
+void api_redrive_start(struct http_req *r);
+void api_redrive_list(struct http_req *r);
+void api_redrive_get(struct http_req *r);
+void api_redrive_pause(struct http_req *r);
+void api_redrive_resume(struct http_req *r);
+void api_redrive_cancel(struct http_req *r);
+void api_audit_list(struct http_req *r);
+void api_token_list(struct http_req *r);
+void api_token_add(struct http_req *r);
+void api_token_revoke(struct http_req *r);
+void api_stats(struct http_req *r);
+void api_metrics(struct http_req *r);
+void api_healthz(struct http_req *r);
+void api_readyz(struct http_req *r);
+void api_openapi(struct http_req *r);
+void redrive_write(struct json_out *j, const struct store_redrive *d);
+/* The receive's messages go back without costing an attempt: nobody is there to take them. */
+void receive_give_back(struct http_req *r);
+void queue_write(struct json_out *j, const struct store_queue *q);
+
+/* openapi.c */
+void openapi_write(const char *version, struct buf *out);
+
+#endif

@@ -1,0 +1,244 @@
+/* OpenAPI 3.1, made from the route table and the schemas below. A test checks that every name used exists. */
+#include <string.h>
+
+#include "http/http.h"
+
+struct schema {
+	const char *name, *json;
+};
+
+#define S(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
+#define TEXT "{\"type\":\"string\"}"
+#define INT "{\"type\":\"integer\"}"
+#define BOOL "{\"type\":\"boolean\"}"
+#define TIME "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
+#define LIST(item) "{\"type\":\"array\",\"items\":" item "}"
+#define PAGE(item) "{\"type\":\"object\",\"required\":[\"items\",\"next\"],\"properties\":{\"items\":" LIST(S(item)) "," \
+	"\"next\":{\"type\":[\"string\",\"null\"]},\"scanned\":" INT "}}"
+#define DURATION "{\"type\":\"string\",\"examples\":[\"30s\",\"15m\",\"1h30m\"]}"
+
+static const struct schema schemas[] = {
+	{"Problem", "{\"type\":\"object\",\"required\":[\"type\",\"title\",\"status\",\"code\",\"detail\"],\"properties\":{\"type\":" TEXT
+	            ",\"title\":" TEXT ",\"status\":" INT ",\"code\":" TEXT ",\"detail\":" TEXT ",\"line\":" INT ",\"column\":" INT
+	            ",\"limit\":" INT ",\"redrive_id\":" TEXT "}}"},
+	{"Nothing", "{\"type\":\"object\",\"maxProperties\":0}"},
+	{"Sent", "{\"type\":\"object\",\"required\":[\"id\"],\"properties\":{\"id\":" TEXT ",\"duplicate\":" BOOL "}}"},
+	{"BatchLine", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"id\":" TEXT ",\"key\":" TEXT ",\"body\":" TEXT
+	              ",\"body_base64\":" TEXT ",\"content_type\":" TEXT ",\"headers\":{\"type\":\"object\",\"additionalProperties\":" TEXT
+	              "},\"delay\":" DURATION ",\"ttl\":" DURATION "}}"},
+	{"BatchResults", "{\"type\":\"object\",\"required\":[\"results\"],\"properties\":{\"results\":"
+	                 LIST("{\"type\":\"object\",\"properties\":{\"id\":" TEXT ",\"duplicate\":" BOOL ",\"error\":{\"type\":\"object\","
+	                 "\"required\":[\"code\",\"detail\",\"line\"],\"properties\":{\"code\":" TEXT ",\"detail\":" TEXT ",\"line\":" INT
+	                 ",\"column\":" INT "}}}}") "}}"},
+	{"Receive", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"max\":{\"type\":\"integer\",\"minimum\":1,"
+	            "\"maximum\":1000,\"default\":1},\"wait\":" DURATION ",\"visibility_timeout\":" DURATION ",\"worker\":" TEXT "}}"},
+	{"Deliveries", "{\"type\":\"object\",\"required\":[\"deliveries\"],\"properties\":{\"deliveries\":" LIST(S("Delivery")) "}}"},
+	{"Delivery", "{\"type\":\"object\",\"required\":[\"receipt\",\"id\",\"attempts\",\"redrives\",\"received_at\",\"lease_until\"],"
+	             "\"properties\":{\"receipt\":" TEXT ",\"id\":" TEXT ",\"key\":" TEXT ",\"body\":" TEXT ",\"body_base64\":" TEXT
+	             ",\"content_type\":" TEXT ",\"headers\":{\"type\":\"object\",\"additionalProperties\":" TEXT "},\"attempts\":" INT
+	             ",\"redrives\":" INT ",\"received_at\":" TIME ",\"lease_until\":" TIME "}}"},
+	{"Failure", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"type\":" TEXT ",\"message\":" TEXT ",\"detail\":" TEXT
+	            ",\"http_status\":" INT ",\"exit_code\":" INT "}}"},
+	{"Settle", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"results\"],\"properties\":{\"worker\":" TEXT
+	           ",\"results\":{\"type\":\"array\",\"minItems\":1,\"maxItems\":1000,\"items\":{\"type\":\"object\","
+	           "\"additionalProperties\":false,\"required\":[\"receipt\",\"outcome\"],\"properties\":{\"receipt\":" TEXT
+	           ",\"outcome\":{\"enum\":[\"ok\",\"transient\",\"permanent\",\"release\"]},\"error\":" S("Failure") ",\"retry_after\":" DURATION
+	           "}}}}}"},
+	{"SettleResults", "{\"type\":\"object\",\"required\":[\"results\"],\"properties\":{\"results\":"
+	                  LIST("{\"type\":\"object\",\"required\":[\"result\"],\"properties\":{\"result\":{\"enum\":[\"done\",\"retry\","
+	                  "\"released\",\"dead\",\"gone\"]},\"attempts\":" INT ",\"retry_at\":" TIME ",\"reason\":" TEXT ",\"dlq_id\":" TEXT "}}") "}}"},
+	{"Extend", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"receipt\"],\"properties\":{\"receipt\":" TEXT
+	           ",\"visibility_timeout\":" DURATION "}}"},
+	{"Lease", "{\"type\":\"object\",\"properties\":{\"lease_until\":" TIME "}}"},
+	{"QueueSettings", "{\"type\":\"object\",\"description\":\"Settings as in docs/config.md; {} for all defaults\"}"},
+	{"Queue", "{\"type\":\"object\",\"required\":[\"name\",\"paused\",\"config\",\"counts\",\"totals\"],\"properties\":{\"name\":" TEXT
+	          ",\"paused\":" BOOL ",\"created_at\":" TIME ",\"config\":" S("QueueSettings") ",\"counts\":{\"type\":\"object\","
+	          "\"additionalProperties\":" INT "},\"totals\":{\"type\":\"object\",\"additionalProperties\":" INT "}}}"},
+	{"QueuePage", PAGE("Queue")},
+	{"Attempt", "{\"type\":\"object\",\"properties\":{\"attempt\":" INT ",\"redrive\":" INT ",\"at\":" TIME ",\"outcome\":" TEXT
+	            ",\"error\":" S("Failure") ",\"worker\":" TEXT ",\"retry_at\":" TIME "}}"},
+	{"DeadLetter", "{\"type\":\"object\",\"required\":[\"dlq_id\",\"queue\",\"id\",\"state\",\"reason\",\"attempts\"],\"properties\":{\"dlq_id\":"
+	               TEXT ",\"queue\":" TEXT ",\"id\":" TEXT ",\"key\":" TEXT ",\"state\":{\"enum\":[\"dead\",\"redriving\",\"redriven\","
+	               "\"discarded\"]},\"reason\":" TEXT ",\"attempts\":" INT ",\"redrives\":" INT ",\"error\":" S("Failure") ",\"worker\":" TEXT
+	               ",\"received_at\":" TIME ",\"first_failed_at\":" TIME ",\"last_failed_at\":" TIME ",\"died_at\":" TIME ",\"body_bytes\":" INT
+	               ",\"content_type\":" TEXT ",\"edited\":" BOOL ",\"redrive_id\":" TEXT ",\"operator\":" TEXT ",\"why\":" TEXT
+	               ",\"headers\":{\"type\":\"object\",\"additionalProperties\":" TEXT "},\"expires_at\":" TIME ",\"history\":" LIST(S("Attempt")) "}}"},
+	{"DeadLetterPage", PAGE("DeadLetter")},
+	{"Reason", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"reason\"],\"properties\":{\"reason\":" TEXT "}}"},
+	{"Discarded", "{\"type\":\"object\",\"properties\":{\"dlq_id\":" TEXT ",\"state\":{\"const\":\"discarded\"}}}"},
+	{"RedriveOne", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"reason\"],\"properties\":{\"reason\":" TEXT ",\"body\":" TEXT
+	               ",\"body_base64\":" TEXT "}}"},
+	{"RedriveStart", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"queue\":" TEXT
+	                 ",\"ids\":{\"type\":\"array\",\"maxItems\":1000,\"items\":" TEXT "},\"reason\":" TEXT ",\"dry_run\":" BOOL "}}"},
+	{"Redrive", "{\"type\":\"object\",\"properties\":{\"redrive_id\":" TEXT ",\"queue\":" TEXT ",\"state\":{\"enum\":[\"running\",\"paused\","
+	            "\"done\",\"cancelled\"]},\"operator\":" TEXT ",\"reason\":" TEXT ",\"total\":" INT ",\"sent\":" INT ",\"skipped\":" INT
+	            ",\"succeeded\":" INT ",\"failed_again\":" INT ",\"started_at\":" TIME ",\"ended_at\":" TIME "}}"},
+	{"RedrivePage", PAGE("Redrive")},
+	{"AuditRow", "{\"type\":\"object\",\"properties\":{\"n\":" INT ",\"at\":" TIME ",\"operator\":" TEXT ",\"action\":" TEXT ",\"queue\":" TEXT
+	             ",\"target\":" TEXT ",\"reason\":" TEXT ",\"outcome\":" TEXT ",\"detail\":" TEXT "}}"},
+	{"AuditPage", PAGE("AuditRow")},
+	{"TokenAdd", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"name\",\"role\"],\"properties\":{\"name\":" TEXT
+	             ",\"role\":{\"enum\":[\"viewer\",\"operator\",\"admin\"]},\"queues\":" LIST(TEXT) ",\"expires_in\":" DURATION "}}"},
+	{"Token", "{\"type\":\"object\",\"properties\":{\"name\":" TEXT ",\"role\":" TEXT ",\"token\":" TEXT "}}"},
+	{"TokenRow", "{\"type\":\"object\",\"properties\":{\"name\":" TEXT ",\"role\":" TEXT ",\"queues\":" LIST(TEXT)
+	             ",\"created_at\":" TIME ",\"expires_at\":" TIME ",\"revoked_at\":" TIME "}}"},
+	{"TokenPage", PAGE("TokenRow")},
+	{"Stats", "{\"type\":\"object\",\"properties\":{\"version\":" TEXT ",\"uptime\":" TEXT ",\"ready\":" BOOL "},\"additionalProperties\":" INT "}"},
+	{"Health", "{\"type\":\"object\",\"properties\":{\"status\":{\"const\":\"ok\"}}}"},
+};
+
+/* What a route takes or answers: its media type and schema. */
+static void content(struct json_out *j, const struct route *r, const char *schema)
+{
+	const char *type = strcmp(schema, "bytes") == 0 ? "application/octet-stream"
+	                   : strcmp(schema, "text") == 0 ? "text/plain"
+	                   : strcmp(schema, "BatchLine") == 0 ? "application/x-ndjson" : "application/json";
+	char ref[80] = "#/components/schemas/";
+	(void)r;
+	jout_key(j, "content");
+	jout_open(j, '{');
+	jout_key(j, type);
+	jout_open(j, '{');
+	jout_key(j, "schema");
+	jout_open(j, '{');
+	if (schema[0] >= 'a') {
+		jout_kz(j, "type", strcmp(schema, "object") == 0 ? "object" : "string");
+	} else {
+		strncat(ref, schema, sizeof ref - strlen(ref) - 1);
+		jout_kz(j, "$ref", ref);
+	}
+	jout_close(j, '}');
+	jout_close(j, '}');
+	jout_close(j, '}');
+}
+
+static void parameter(struct json_out *j, struct str name, const char *in, bool required, const char *type)
+{
+	jout_open(j, '{');
+	jout_kstr(j, "name", name);
+	jout_kz(j, "in", in);
+	jout_kbool(j, "required", required);
+	jout_key(j, "schema");
+	jout_open(j, '{');
+	jout_kz(j, "type", type);
+	jout_close(j, '}');
+	jout_close(j, '}');
+}
+
+static void parameters(struct json_out *j, const struct route *r)
+{
+	static const char *const message_headers[] = {"Dlq-Id", "Dlq-Key", "Dlq-Delay", "Dlq-Ttl"};
+	const char *name = route_param_name(r);
+	jout_key(j, "parameters");
+	jout_open(j, '[');
+	if (name)
+		parameter(j, str_of(name), "path", true, "string");
+	for (const char *p = r->query; p && *p;) {
+		size_t n = strcspn(p, " ");
+		struct str word = {p, n};
+		parameter(j, word, "query", false, str_eqz(word, "limit") ? "integer" : str_eqz(word, "original") ? "boolean" : "string");
+		p += n + strspn(p + n, " ");
+	}
+	if (r->body == BODY_MESSAGE)
+		for (size_t i = 0; i < ARRAY_LEN(message_headers); i++)
+			parameter(j, str_of(message_headers[i]), "header", false, "string");
+	jout_close(j, ']');
+}
+
+static void responses(struct json_out *j, const struct route *r)
+{
+	jout_key(j, "responses");
+	jout_open(j, '{');
+	for (const char *p = r->statuses; *p;) {
+		char status[4] = {p[0], p[1], p[2], 0};
+		jout_key(j, status);
+		jout_open(j, '{');
+		jout_kz(j, "description", p[0] == '2' ? "Success" : "Refused, with the same document");
+		if (r->answer)
+			content(j, r, r->answer);
+		jout_close(j, '}');
+		p += 3 + (p[3] == ' ');
+	}
+	jout_key(j, "default");
+	jout_open(j, '{');
+	jout_kz(j, "description", "A problem (RFC 9457)");
+	jout_key(j, "content");
+	jout_raw(j, STR("{\"application/problem+json\":{\"schema\":" S("Problem") "}}"));
+	jout_close(j, '}');
+	jout_close(j, '}');
+}
+
+static void operation(struct json_out *j, const struct route *r)
+{
+	char method[8] = "", id[80];
+	size_t n = 0;
+	for (; r->method[n] && n < sizeof method - 1; n++)
+		method[n] = (char)(r->method[n] | 32);
+	jout_key(j, method);
+	/* get_v1_queues_queue_pause: unique, since method and path are */
+	struct buf b = {.p = NULL, .max = sizeof id};
+	buf_addz(&b, method);
+	for (const char *p = r->pattern; *p; p++)
+		if (*p != '{' && *p != '}')
+			buf_addc(&b, *p == '/' || *p == '.' || *p == '-' ? '_' : *p);
+	jout_open(j, '{');
+	jout_kstr(j, "operationId", buf_str(&b));
+	buf_release(&b);
+	jout_kz(j, "summary", r->summary);
+	jout_key(j, "security");
+	jout_raw(j, r->access == ACCESS_OPEN ? STR("[]") : STR("[{\"bearer\":[]}]"));
+	if (r->access == ACCESS_TOKEN)
+		jout_kz(j, "x-role", role_name(r->role));
+	parameters(j, r);
+	if (r->request) {
+		jout_key(j, "requestBody");
+		jout_open(j, '{');
+		content(j, r, r->request);
+		jout_close(j, '}');
+	}
+	responses(j, r);
+	jout_close(j, '}');
+}
+
+void openapi_write(const char *version, struct buf *out)
+{
+	struct json_out j;
+	jout_init(&j, out);
+	jout_open(&j, '{');
+	jout_kz(&j, "openapi", "3.1.0");
+	jout_key(&j, "info");
+	jout_open(&j, '{');
+	jout_kz(&j, "title", "dlq");
+	jout_kz(&j, "version", version);
+	jout_close(&j, '}');
+	jout_key(&j, "paths");
+	jout_open(&j, '{');
+	for (size_t i = 0; i < routes_len; i++) {
+		bool first = true;
+		for (size_t k = 0; k < i; k++)
+			first = first && strcmp(routes[k].pattern, routes[i].pattern) != 0;
+		if (!first)
+			continue;
+		jout_key(&j, routes[i].pattern);
+		jout_open(&j, '{');
+		for (size_t k = i; k < routes_len; k++)
+			if (strcmp(routes[k].pattern, routes[i].pattern) == 0)
+				operation(&j, &routes[k]);
+		jout_close(&j, '}');
+	}
+	jout_close(&j, '}');
+	jout_key(&j, "components");
+	jout_open(&j, '{');
+	jout_key(&j, "securitySchemes");
+	jout_raw(&j, STR("{\"bearer\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
+	jout_key(&j, "schemas");
+	jout_open(&j, '{');
+	for (size_t i = 0; i < ARRAY_LEN(schemas); i++) {
+		jout_key(&j, schemas[i].name);
+		jout_raw(&j, str_of(schemas[i].json));
+	}
+	jout_close(&j, '}');
+	jout_close(&j, '}');
+	jout_close(&j, '}');
+	buf_addc(out, '\n');
+}

@@ -1,0 +1,454 @@
+/* The life of one request, from its request line to the end of its answer. See http.h. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#include "http/http.h"
+
+#define POOL_MAX 1024
+#define BODY_KEEP ((size_t)64 << 10)       /* a pooled request keeps at most this much memory per buffer */
+#define SWALLOW_MAX ((int64_t)256 << 10)   /* body of a refused request that is read so that the connection can go on */
+#define URI_MAX 8192
+#define OUT_MAX ((size_t)96 << 20)
+
+static struct http_req *request_new(struct http_server *s)
+{
+	struct http_req *r = s->pool;
+	if (r) {
+		s->pool = r->next;
+		s->pool_len--;
+	} else {
+		r = mem_alloc(sizeof *r);
+		r->uri.max = URI_MAX + 1;
+		r->out.max = OUT_MAX;
+	}
+	r->next = NULL;
+	r->s = s;
+	r->phase = PHASE_LINE;
+	r->content_length = -1;
+	atomic_fetch_add_explicit(&s->in_flight, 1, memory_order_relaxed);
+	return r;
+}
+
+static void request_destroy(struct http_req *r)
+{
+	buf_release(&r->uri);
+	buf_release(&r->body);
+	buf_release(&r->out);
+	arena_release(&r->arena);
+	if (r->made_response)
+		MHD_destroy_response(r->made_response);
+	mem_free(r);
+}
+
+static void trim(struct buf *b)
+{
+	if (b->cap > BODY_KEEP)
+		buf_release(b);
+	else
+		buf_clear(b);
+	b->overflow = false;
+}
+
+/* Back into the pool, as if new: only memory is kept. */
+void request_free(struct http_req *r)
+{
+	struct http_server *s = r->s;
+	if (r->op_used) {
+		engine_op_release(&r->op);
+		r->op_used = false;
+	}
+	s->body_bytes -= r->body_declared;
+	if (atomic_fetch_sub_explicit(&s->in_flight, 1, memory_order_acq_rel) == 1) {
+		pthread_mutex_lock(&s->idle_lock);
+		pthread_cond_broadcast(&s->idle_cond);
+		pthread_mutex_unlock(&s->idle_lock);
+	}
+	if (s->pool_len >= POOL_MAX) {
+		request_destroy(r);
+		return;
+	}
+	trim(&r->uri);
+	trim(&r->body);
+	trim(&r->out);
+	arena_reset(&r->arena);
+	r->c = NULL;
+	r->mhd = NULL;
+	r->route = NULL;
+	r->answered = r->close_after = r->body_too_large = r->watched = r->is_change = r->challenge = r->made = false;
+	r->body_declared = 0;
+	r->body_seen = r->body_limit = r->head_bytes = 0;
+	r->n_query = r->n_headers = r->head_lines = r->n_lines = 0;
+	r->head_error = NULL;
+	r->param = r->secret = r->may_queue = (struct str){0};
+	r->authorization = r->content_type = r->expect = r->dlq_id = r->dlq_key = r->dlq_delay = r->dlq_ttl = (struct str){0};
+	r->status = r->retry_after_s = 0;
+	r->type = NULL;
+	r->finish = NULL;
+	r->wait_ms = 0;
+	memset(&r->u, 0, sizeof r->u);
+	memset(&r->who, 0, sizeof r->who);
+	r->next = s->pool;
+	s->pool = r;
+	s->pool_len++;
+}
+
+/* ---- the answer ---- */
+
+static struct MHD_Response *response_with_type(size_t n, void *p, const char *type)
+{
+	struct MHD_Response *m = MHD_create_response_from_buffer(n, p, MHD_RESPMEM_PERSISTENT);
+	ASSERT(m);
+	if (type)
+		MHD_add_response_header(m, "Content-Type", type);
+	MHD_add_response_header(m, "X-Content-Type-Options", "nosniff");
+	return m;
+}
+
+static struct MHD_Response *response_make(struct http_req *r)
+{
+	char text[16];
+	struct MHD_Response *m = response_with_type(r->out.n, r->out.n ? r->out.p : (void *)"", r->type);
+	if (r->allow[0])
+		MHD_add_response_header(m, "Allow", r->allow);
+	if (r->challenge)
+		MHD_add_response_header(m, "WWW-Authenticate", "Bearer");
+	if (r->retry_after_s) {
+		snprintf(text, sizeof text, "%d", r->retry_after_s);
+		MHD_add_response_header(m, "Retry-After", text);
+	}
+	if (r->close_after || atomic_load_explicit(&r->s->draining, memory_order_relaxed))
+		MHD_add_response_header(m, "Connection", "close");
+	r->allow[0] = '\0';
+	return m;
+}
+
+/* Hands the answer to libmicrohttpd; also allowed while the connection is suspended. */
+static enum MHD_Result send_answer(struct http_req *r)
+{
+	struct http_server *s = r->s;
+	enum MHD_Result ok;
+	r->phase = PHASE_SENT;
+	atomic_fetch_add_explicit(&s->stats.by_class[r->status / 100 % 6], 1, memory_order_relaxed);
+	/* At least 64 KiB a second must be taken. */
+	conn_move(s, r->c, LIST_WRITING, s->now_ms + s->lim.request_timeout_ms + (int64_t)(r->out.n / 64));
+	if (r->made && !atomic_load_explicit(&s->draining, memory_order_relaxed)) {
+		if (!r->made_response)
+			r->made_response = response_with_type(MADE_LEN, r->made_body, "application/json");
+		return MHD_queue_response(r->mhd, (unsigned)r->status, r->made_response);
+	}
+	if (r->made) {
+		buf_clear(&r->out);
+		buf_add(&r->out, r->made_body, MADE_LEN);
+	}
+	struct MHD_Response *m = response_make(r);
+	ok = MHD_queue_response(r->mhd, (unsigned)r->status, m);
+	MHD_destroy_response(m);
+	return ok;
+}
+
+/* ---- the engine and back ---- */
+
+void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r))
+{
+	r->op.type = type;
+	r->op.port = &r->s->port;
+	r->op.user = r;
+	r->op.next = NULL;
+	r->op.code = DLQ_OK;
+	r->op.err.code = DLQ_OK;
+	r->op.err.detail[0] = '\0';
+	r->op.operator = r->who.name;
+	r->finish = finish;
+	r->op_used = true;
+	if (r->phase != PHASE_WAIT) {
+		r->phase = PHASE_WAIT;
+		conn_move(r->s, r->c, LIST_NONE, 0);
+		MHD_suspend_connection(r->mhd);
+	}
+	if (type == OP_RECEIVE && r->op.u.receive.wait_ms > 0)
+		server_watch(r, true);
+	server_queue_op(r->s, &r->op);
+}
+
+void request_back(struct http_req *r)
+{
+	bool again;
+	if (r->watched)
+		server_watch(r, false);
+	if (r->op.code == DLQ_OK) {
+		void (*finish)(struct http_req *) = r->finish;
+		r->finish = NULL;
+		finish(r);
+		again = r->finish != NULL;
+	} else {
+		if (r->op.type == OP_QUEUE_PUT) {
+			queue_config_unref(r->op.u.queue_put.config); /* the engine keeps it only on success */
+			r->op.u.queue_put.config = NULL;
+		}
+		if (r->op.err.code == DLQ_OK)
+			err_set(&r->op.err, r->op.code, "%s", code_title(r->op.code));
+		answer_problem_at(r, &r->op.err, 0, 0);
+		again = false;
+	}
+	if (again)
+		return; /* it submitted the next operation */
+	ASSERT(r->answered);
+	send_answer(r);
+	MHD_resume_connection(r->mhd);
+}
+
+/* ---- the request ---- */
+
+void *request_line(void *cls, const char *uri, struct MHD_Connection *mhd)
+{
+	struct http_server *s = cls;
+	struct http_req *r = request_new(s);
+	r->mhd = mhd;
+	r->c = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+	buf_addz(&r->uri, uri);
+	conn_move(s, r->c, LIST_READING, s->now_ms + s->lim.request_timeout_ms);
+	atomic_fetch_add_explicit(&s->stats.requests, 1, memory_order_relaxed);
+	return r;
+}
+
+static bool is_name(const char *key, size_t n, const char *name, size_t name_n)
+{
+	return n == name_n && strncasecmp(key, name, n) == 0;
+}
+#define IS(name) is_name(key, key_n, name, sizeof(name) - 1)
+
+static void take_once(struct http_req *r, struct str *field, struct str value, const char *twice)
+{
+	if (field->p)
+		r->head_error = twice;
+	*field = value;
+}
+
+static void take_dlq(struct http_req *r, const char *key, size_t key_n, struct str value)
+{
+	if (IS("dlq-id"))
+		take_once(r, &r->dlq_id, value, "the header Dlq-Id is there twice");
+	else if (IS("dlq-key"))
+		take_once(r, &r->dlq_key, value, "the header Dlq-Key is there twice");
+	else if (IS("dlq-delay"))
+		take_once(r, &r->dlq_delay, value, "the header Dlq-Delay is there twice");
+	else if (IS("dlq-ttl"))
+		take_once(r, &r->dlq_ttl, value, "the header Dlq-Ttl is there twice");
+	else if (key_n > 11 && strncasecmp(key, "dlq-header-", 11) == 0 && r->n_headers < HEADERS_MAX)
+		r->headers[r->n_headers++] = (struct pair){{key + 11, key_n - 11}, value};
+	else
+		r->head_error = "unknown header; known are Dlq-Id, Dlq-Key, Dlq-Delay, Dlq-Ttl and Dlq-Header-NAME (at most 64)";
+}
+
+static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_n, const char *p, size_t n)
+{
+	struct http_req *r = cls;
+	struct str value = {p ? p : "", p ? n : 0};
+	(void)kind;
+	r->head_bytes += key_n + n + 4;
+	r->head_lines++;
+	switch (key[0] | 32) {
+	case 'a':
+		if (IS("authorization"))
+			take_once(r, &r->authorization, value, "the header Authorization is there twice");
+		break;
+	case 'c':
+		if (IS("content-type"))
+			take_once(r, &r->content_type, value, "the header Content-Type is there twice");
+		else if (IS("content-length")) {
+			int64_t v = 0;
+			for (size_t i = 0; i < n && v < INT64_MAX / 16; i++)
+				v = p[i] >= '0' && p[i] <= '9' ? v * 10 + (p[i] - '0') : INT64_MAX / 16;
+			if (r->content_length >= 0 && r->content_length != v)
+				r->head_error = "two different Content-Length headers";
+			r->content_length = v;
+		}
+		break;
+	case 'd':
+		if (key_n > 4 && strncasecmp(key, "dlq-", 4) == 0)
+			take_dlq(r, key, key_n, value);
+		break;
+	case 'e':
+		if (IS("expect"))
+			r->expect = value;
+		break;
+	case 't':
+		if (IS("transfer-encoding")) {
+			if (r->content_length >= 0)
+				r->head_error = "both Content-Length and Transfer-Encoding";
+			r->content_length = -2; /* length unknown */
+		}
+		break;
+	default:
+		break;
+	}
+	return MHD_YES;
+}
+
+static size_t body_limit(const struct http_server *s, enum body_kind kind)
+{
+	switch (kind) {
+	case BODY_NONE: return 0;
+	case BODY_MESSAGE: return (size_t)s->lim.max_message_bytes;
+	case BODY_BATCH: case BODY_SETTLE: return (size_t)s->lim.max_batch_bytes;
+	case BODY_EDIT: return (size_t)s->lim.max_message_bytes * 2 + 65536;
+	case BODY_JSON: default: return (size_t)256 << 10;
+	}
+}
+
+/* Queue placeholder, or another: decoded and checked; the token, too. Answers when something is wrong. */
+static void check_rights(struct http_req *r, struct str raw_param)
+{
+	const char *name = route_param_name(r->route), *rule = NULL;
+	bool decoded = url_decode(&r->arena, raw_param, &r->param), is_queue = name && strcmp(name, "queue") == 0;
+	if (decoded && name)
+		rule = is_queue ? queue_name_check(r->param) : message_id_check(r->param);
+	if (r->route->access == ACCESS_TOKEN && !auth_check(r, is_queue && decoded && !rule ? r->param : STR("")))
+		return;
+	if (!decoded)
+		answer_problem(r, DLQ_BAD_REQUEST, "the address is not valid percent-encoding");
+	else if (rule)
+		answer_problem(r, is_queue ? DLQ_INVALID_NAME : DLQ_BAD_REQUEST, "%s name: %s; the rule is: %s", is_queue ? "queue" : name,
+		               rule, is_queue ? QUEUE_NAME_RULE : MESSAGE_ID_RULE);
+}
+
+static void check_length(struct http_req *r)
+{
+	struct http_server *s = r->s;
+	int64_t n = r->content_length;
+	r->body_limit = body_limit(s, r->route->body);
+	if (n > (int64_t)r->body_limit) {
+		if (!r->body_limit)
+			answer_problem(r, DLQ_BAD_REQUEST, "%s takes no body", r->route->method);
+		else
+			answer_problem_limit(r, DLQ_TOO_LARGE, (int64_t)r->body_limit, "the body has %lld bytes, at most %zu are taken here",
+			                     (long long)n, r->body_limit);
+		return;
+	}
+	r->body_declared = n >= 0 ? n : n == -2 ? (int64_t)r->body_limit : 0;
+	if (r->body_declared > 65536 && s->body_bytes + r->body_declared > s->lim.max_waiting_bytes * 2) {
+		r->body_declared = 0;
+		answer_problem(r, DLQ_BUSY, "the bodies of the requests under way are at their limit (max_waiting_bytes); try again");
+		return;
+	}
+	s->body_bytes += r->body_declared;
+	if (n > 0)
+		buf_reserve(&r->body, n < 65536 ? (size_t)n : 65536);
+}
+
+/* Everything that can be refused before the body is read. */
+static void request_head(struct http_req *r, const char *method)
+{
+	struct http_server *s = r->s;
+	struct str raw = buf_str(&r->uri), param, query = STR("");
+	enum dlq_code code;
+	bool head = strcmp(method, "HEAD") == 0;
+	r->is_change = !head && strcmp(method, "GET") != 0;
+	const char *mark = r->uri.overflow ? NULL : memchr(raw.p, '?', raw.n);
+	if (mark) {
+		query = (struct str){mark + 1, raw.n - (size_t)(mark + 1 - raw.p)};
+		raw.n = (size_t)(mark - raw.p);
+	}
+	MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, take_header, r);
+	if (r->uri.overflow) {
+		answer_problem_limit(r, DLQ_HEADERS_TOO_LARGE, URI_MAX, "the address is longer than %d bytes", URI_MAX);
+		return;
+	}
+	if (r->head_lines > s->lim.max_headers) {
+		answer_problem_limit(r, DLQ_HEADERS_TOO_LARGE, s->lim.max_headers, "%d headers, at most %lld are taken", r->head_lines,
+		                     (long long)s->lim.max_headers);
+		return;
+	}
+	if ((int64_t)(r->head_bytes + r->uri.n) > s->lim.max_header_bytes) {
+		answer_problem_limit(r, DLQ_HEADERS_TOO_LARGE, s->lim.max_header_bytes, "the headers have %zu bytes, at most %lld are taken",
+		                     r->head_bytes + r->uri.n, (long long)s->lim.max_header_bytes);
+		return;
+	}
+	r->route = route_find(str_of(head ? "GET" : method), raw, &param, &code, r->allow);
+	if (!r->route) {
+		if (code == DLQ_METHOD)
+			answer_problem(r, code, "%.20s is not taken here, but %s", method, r->allow);
+		else
+			answer_problem(r, code, "there is no such address; GET /v1/openapi.json lists them");
+		return;
+	}
+	check_rights(r, param);
+	if (!r->answered && r->head_error)
+		answer_problem(r, DLQ_BAD_REQUEST, "%s", r->head_error);
+	if (!r->answered && (!query.n || query_parse(r, query)))
+		check_length(r);
+}
+
+/* The headers are there. An early answer goes out at once when the body is not worth swallowing. */
+static enum MHD_Result request_first(struct http_req *r, const char *method)
+{
+	request_head(r, method);
+	r->phase = PHASE_BODY;
+	if (r->answered && (r->content_length == -2 || r->content_length > SWALLOW_MAX || (r->content_length > 0 && r->expect.n))) {
+		r->close_after = true;
+		return send_answer(r);
+	}
+	return MHD_YES;
+}
+
+static enum MHD_Result request_data(struct http_req *r, const char *data, size_t *n)
+{
+	r->body_seen += *n;
+	if (!r->answered && r->body_seen > r->body_limit)
+		r->body_too_large = true; /* only with chunked encoding; the answer waits for the end of the body */
+	if (r->body_too_large && r->body_seen > r->body_limit + SWALLOW_MAX)
+		return MHD_NO;
+	if (!r->answered && !r->body_too_large)
+		buf_add(&r->body, data, *n);
+	*n = 0;
+	return MHD_YES;
+}
+
+static enum MHD_Result request_complete(struct http_req *r)
+{
+	if (!r->answered && r->body_too_large)
+		answer_problem_limit(r, DLQ_TOO_LARGE, (int64_t)r->body_limit, "the body is larger than %zu bytes", r->body_limit);
+	if (!r->answered && atomic_load_explicit(&r->s->stopping, memory_order_relaxed))
+		answer_problem(r, DLQ_SHUTTING_DOWN, "the server is shutting down");
+	if (!r->answered)
+		r->route->start(r);
+	if (r->phase == PHASE_WAIT)
+		return MHD_YES;
+	ASSERT(r->answered);
+	return send_answer(r);
+}
+
+enum MHD_Result request_handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                               const char *version, const char *data, size_t *n, void **ctx)
+{
+	struct http_req *r = *ctx;
+	(void)cls, (void)mhd, (void)url, (void)version;
+	switch (r->phase) {
+	case PHASE_LINE:
+		return request_first(r, method);
+	case PHASE_BODY:
+		return *n ? request_data(r, data, n) : request_complete(r);
+	case PHASE_WAIT:
+	case PHASE_SENT:
+	default:
+		*n = 0;
+		return MHD_YES;
+	}
+}
+
+void request_completed(void *cls, struct MHD_Connection *mhd, void **ctx, enum MHD_RequestTerminationCode why)
+{
+	struct http_server *s = cls;
+	struct http_req *r = *ctx;
+	(void)mhd;
+	if (!r)
+		return;
+	*ctx = NULL;
+	ASSERT(r->phase != PHASE_WAIT);
+	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK && r->op_used && r->op.type == OP_RECEIVE && r->op.code == DLQ_OK)
+		receive_give_back(r);
+	conn_move(s, r->c, LIST_IDLE, s->now_ms + s->lim.idle_timeout_ms);
+	request_free(r);
+}

@@ -1,0 +1,547 @@
+/*
+ * The loop. One thread owns libmicrohttpd, all connections and all requests. Engine threads reach it only through
+ * `back` (under back_lock, nothing else is taken while it is held) and wake_fd; other threads through the two atomics.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "http/http.h"
+
+#define TICK_MS 500
+#define RUNS_MAX 4      /* MHD_run in a row before events are looked at again */
+#define ACCEPT_MAX 64   /* connections accepted in a row */
+#define BACKLOG 1024
+
+/* ---- connections ---- */
+
+void conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, int64_t deadline_ms)
+{
+	if (c->list != LIST_NONE) {
+		c->prev->next = c->next;
+		c->next->prev = c->prev;
+	}
+	c->list = list;
+	c->deadline_ms = deadline_ms;
+	if (list == LIST_NONE)
+		return;
+	struct http_conn *head = &s->lists[list];
+	c->prev = head->prev;
+	c->next = head;
+	head->prev->next = c;
+	head->prev = c;
+}
+
+static void listen_on(struct http_server *s, bool on)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &s->listen_fd};
+	if (s->listening == on || s->listen_fd < 0)
+		return;
+	s->listening = on;
+	ASSERT(epoll_ctl(s->ep, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->listen_fd, &ev) == 0);
+}
+
+static void notify_connection(void *cls, struct MHD_Connection *mhd, void **ctx, enum MHD_ConnectionNotificationCode what)
+{
+	struct http_server *s = cls;
+	struct http_conn *c = *ctx;
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		c = mem_alloc(sizeof *c);
+		c->fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		*ctx = c;
+		s->n_conns++;
+		atomic_fetch_add_explicit(&s->stats.connections, 1, memory_order_relaxed);
+		conn_move(s, c, LIST_READING, s->now_ms + s->lim.request_timeout_ms);
+		return;
+	}
+	conn_move(s, c, LIST_NONE, 0);
+	mem_free(c);
+	*ctx = NULL;
+	s->n_conns--;
+	atomic_fetch_sub_explicit(&s->stats.connections, 1, memory_order_relaxed);
+	if (!s->drain_begun)
+		listen_on(s, true);
+}
+
+static void accept_some(struct http_server *s)
+{
+	for (int i = 0; i < ACCEPT_MAX; i++) {
+		if (s->n_conns >= s->lim.max_connections) {
+			/* The one idle for longest makes room; if all are busy, the kernel's backlog waits. */
+			struct http_conn *oldest = s->lists[LIST_IDLE].next;
+			if (oldest != &s->lists[LIST_IDLE])
+				shutdown(oldest->fd, SHUT_RDWR);
+			atomic_fetch_add_explicit(&s->stats.refused_connections, 1, memory_order_relaxed);
+			listen_on(s, false);
+			return;
+		}
+		struct sockaddr_storage addr;
+		socklen_t len = sizeof addr;
+		int fd = accept4(s->listen_fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+				log_event(LOG_WARN, "http.accept_failed", "errno=%d connections=%d", errno, s->n_conns);
+				listen_on(s, s->n_conns == 0);
+			}
+			return;
+		}
+		MHD_add_connection(s->mhd, fd, (struct sockaddr *)&addr, len); /* closes fd when it fails */
+	}
+}
+
+/* Ends connections whose time is over: libmicrohttpd sees the end of input and closes them. */
+static void tick(struct http_server *s)
+{
+	static const enum conn_list ordered[] = {LIST_IDLE, LIST_READING};
+	s->next_tick_ms = s->now_ms + TICK_MS;
+	for (size_t i = 0; i < ARRAY_LEN(ordered); i++) {
+		struct http_conn *head = &s->lists[ordered[i]];
+		while (head->next != head && head->next->deadline_ms <= s->now_ms) {
+			struct http_conn *c = head->next;
+			shutdown(c->fd, SHUT_RDWR);
+			conn_move(s, c, LIST_NONE, 0);
+			atomic_fetch_add_explicit(&s->stats.timeouts, 1, memory_order_relaxed);
+		}
+	}
+	struct http_conn *writing = &s->lists[LIST_WRITING];
+	for (struct http_conn *c = writing->next, *next; c != writing; c = next) {
+		next = c->next;
+		if (c->deadline_ms > s->now_ms)
+			continue;
+		shutdown(c->fd, SHUT_RDWR);
+		conn_move(s, c, LIST_NONE, 0);
+		atomic_fetch_add_explicit(&s->stats.timeouts, 1, memory_order_relaxed);
+	}
+}
+
+/* ---- the engine ---- */
+
+void server_queue_op(struct http_server *s, struct engine_op *op)
+{
+	op->next = NULL;
+	*s->submit_tail = op;
+	s->submit_tail = &op->next;
+	s->n_ops++;
+}
+
+void server_detach_op(struct http_server *s, struct engine_op *op)
+{
+	op->port = &s->port;
+	op->user = NULL;
+	if (s->ended) {
+		engine_op_release(op);
+		mem_free(op);
+		return;
+	}
+	server_queue_op(s, op);
+}
+
+void server_watch(struct http_req *r, bool on)
+{
+	struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = r};
+	if (epoll_ctl(r->s->ep, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, r->c->fd, &ev) != 0)
+		return; /* best effort: the wait ends by itself */
+	r->watched = on;
+	r->c->parked = on ? r : NULL;
+	conn_move(r->s, r->c, on ? LIST_PARKED : LIST_NONE, 0);
+}
+
+static void wake(struct http_server *s)
+{
+	uint64_t one = 1;
+	ssize_t n = write(s->wake_fd, &one, sizeof one);
+	(void)n; /* full means that it is awake */
+}
+
+/* Engine threads. */
+static void port_post(struct op_port *port, struct engine_op *list)
+{
+	struct http_server *s = (struct http_server *)port;
+	struct engine_op *last = list;
+	while (last->next)
+		last = last->next;
+	pthread_mutex_lock(&s->back_lock);
+	bool first = s->back_head == NULL;
+	*s->back_tail = list;
+	s->back_tail = &last->next;
+	pthread_mutex_unlock(&s->back_lock);
+	if (first)
+		wake(s);
+}
+
+static bool take_back(struct http_server *s)
+{
+	pthread_mutex_lock(&s->back_lock);
+	struct engine_op *list = s->back_head;
+	s->back_head = NULL;
+	s->back_tail = &s->back_head;
+	pthread_mutex_unlock(&s->back_lock);
+	for (struct engine_op *op = list, *next; op; op = next) {
+		next = op->next;
+		s->n_ops--;
+		if (op->user) {
+			request_back(op->user);
+			continue;
+		}
+		engine_op_release(op);
+		mem_free(op);
+	}
+	return list != NULL;
+}
+
+static void submit(struct http_server *s)
+{
+	if (!s->submit_head)
+		return;
+	struct engine_op *list = s->submit_head;
+	s->submit_head = NULL;
+	s->submit_tail = &s->submit_head;
+	engine_submit(s->e, list);
+}
+
+/* ---- the loop ---- */
+
+static void begin_drain(struct http_server *s)
+{
+	struct http_conn *parked = &s->lists[LIST_PARKED];
+	s->drain_begun = true;
+	if (s->listen_fd >= 0) {
+		listen_on(s, false);
+		close(s->listen_fd);
+		s->listen_fd = -1;
+	}
+	for (struct http_conn *c = parked->next; c != parked; c = c->next)
+		engine_cancel_receive(s->e, &c->parked->op);
+}
+
+static int64_t mono_ms(struct http_server *s)
+{
+	return clock_mono_us(s->clock) / 1000;
+}
+
+static bool mhd_pending(struct http_server *s)
+{
+	MHD_UNSIGNED_LONG_LONG wait;
+	return MHD_get_timeout(s->mhd, &wait) == MHD_YES && wait == 0;
+}
+
+/* Waits for events; whether libmicrohttpd has something to do. */
+static bool wait_events(struct http_server *s, int timeout_ms)
+{
+	struct epoll_event events[64];
+	bool run = false;
+	int n = epoll_wait(s->ep, events, ARRAY_LEN(events), timeout_ms);
+	s->now_ms = mono_ms(s);
+	for (int i = 0; i < n; i++) {
+		void *what = events[i].data.ptr;
+		if (what == &s->mhd_fd) {
+			run = true;
+		} else if (what == &s->listen_fd) {
+			accept_some(s);
+			run = true;
+		} else if (what == &s->wake_fd) {
+			uint64_t count;
+			ssize_t got = read(s->wake_fd, &count, sizeof count);
+			(void)got;
+		} else { /* the client of a parked receive went away */
+			engine_cancel_receive(s->e, &((struct http_req *)what)->op);
+		}
+	}
+	return run;
+}
+
+static void *loop(void *arg)
+{
+	struct http_server *s = arg;
+	bool run = false;
+	for (;;) {
+		int timeout = s->next_tick_ms - s->now_ms < 0 ? 0 : (int)(s->next_tick_ms - s->now_ms);
+		run = wait_events(s, run ? 0 : timeout) || run;
+		run = take_back(s) || run;
+		for (int i = 0; run && i < RUNS_MAX; i++) {
+			MHD_run(s->mhd);
+			submit(s);
+			run = mhd_pending(s);
+		}
+		submit(s); /* what completions asked for */
+		if (s->now_ms >= s->next_tick_ms)
+			tick(s);
+		if (!s->drain_begun && atomic_load(&s->draining))
+			begin_drain(s);
+		if (atomic_load(&s->stopping) && s->n_ops == 0 && !run)
+			break;
+	}
+	s->ended = true;
+	MHD_stop_daemon(s->mhd);
+	s->mhd = NULL;
+	return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static void limits_default(struct http_limits *l)
+{
+	struct { int64_t *field, value; } defaults[] = {
+		{&l->max_message_bytes, 1 << 20}, {&l->max_batch_bytes, 16 << 20}, {&l->max_header_bytes, 16 << 10},
+		{&l->max_headers, 64}, {&l->max_connections, 12000}, {&l->idle_timeout_ms, 60000}, {&l->request_timeout_ms, 30000},
+		{&l->max_waiting_operations, 20000}, {&l->max_waiting_bytes, 64 << 20}, {&l->drain_timeout_ms, 10000},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
+		if (*defaults[i].field <= 0)
+			*defaults[i].field = defaults[i].value;
+}
+
+/* As many descriptors as connections need, plus those of the store and of pushes. */
+static void raise_files(struct http_server *s)
+{
+	struct rlimit r;
+	int64_t spare = 256;
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+		return;
+	if (r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &r) != 0)
+			getrlimit(RLIMIT_NOFILE, &r);
+	}
+	if ((int64_t)r.rlim_cur < s->lim.max_connections + spare) {
+		int64_t fits = (int64_t)r.rlim_cur > 2 * spare ? (int64_t)r.rlim_cur - spare : (int64_t)r.rlim_cur / 2;
+		log_event(LOG_WARN, "http.few_descriptors", "max_connections=%lld allowed=%lld hint=\"raise the limit of open files\"",
+		          (long long)s->lim.max_connections, (long long)fits);
+		s->lim.max_connections = fits > 1 ? fits : 1;
+	}
+}
+
+/* "host:port" or "[v6]:port" into its parts. */
+static bool split_listen(const char *text, char host[64], char port[8])
+{
+	const char *colon = strrchr(text, ':');
+	if (!colon || colon == text || !colon[1] || strlen(colon + 1) > 5 || strspn(colon + 1, "0123456789") != strlen(colon + 1))
+		return false;
+	struct str h = {text, (size_t)(colon - text)};
+	if (h.p[0] == '[') {
+		if (h.n < 3 || h.p[h.n - 1] != ']')
+			return false;
+		h = (struct str){h.p + 1, h.n - 2};
+	} else if (memchr(h.p, ':', h.n)) {
+		return false;
+	}
+	if (h.n >= 64 || strtol(colon + 1, NULL, 10) > 65535)
+		return false;
+	snprintf(host, 64, STR_FMT, STR_ARG(h));
+	snprintf(port, 8, "%s", colon + 1);
+	return true;
+}
+
+static void remember_address(struct http_server *s)
+{
+	struct sockaddr_storage a;
+	socklen_t len = sizeof a;
+	char host[64] = "";
+	if (getsockname(s->listen_fd, (struct sockaddr *)&a, &len) != 0)
+		return;
+	getnameinfo((struct sockaddr *)&a, len, host, sizeof host, NULL, 0, NI_NUMERICHOST);
+	s->port_no = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port : ((struct sockaddr_in *)&a)->sin_port);
+	snprintf(s->address, sizeof s->address, a.ss_family == AF_INET6 ? "[%s]:%d" : "%s:%d", host, s->port_no);
+}
+
+static enum dlq_code open_listener(struct http_server *s, const char *text, struct dlq_err *err)
+{
+	char host[64], port[8];
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
+	enum dlq_code code = DLQ_OK;
+	int one = 1;
+	if (!text || !split_listen(text, host, port))
+		return err_set(err, DLQ_INVALID_SETTING, "listen: \"%s\" is not HOST:PORT, such as 127.0.0.1:7357 or [::1]:7357", text ? text : "");
+	int rc = getaddrinfo(host, port, &hints, &list);
+	if (rc != 0)
+		return err_set(err, DLQ_INVALID_SETTING, "listen: %s: %s", text, gai_strerror(rc));
+	s->listen_fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s->listen_fd < 0) {
+		code = err_set(err, DLQ_SYSTEM, "listen: %s: %s", text, strerror(errno));
+		goto out;
+	}
+	setsockopt(s->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	setsockopt(s->listen_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* accepted sockets inherit it */
+	if (bind(s->listen_fd, list->ai_addr, list->ai_addrlen) != 0 || listen(s->listen_fd, BACKLOG) != 0)
+		code = err_set(err, DLQ_SYSTEM, "cannot listen on %s: %s%s", text, strerror(errno),
+		               errno == EADDRINUSE ? "; another program has it, choose another port (--listen)" : "");
+	else
+		remember_address(s);
+out:
+	freeaddrinfo(list);
+	return code;
+}
+
+/* Paths stay as they were sent: they are decoded strictly by us. */
+static size_t keep_escaped(void *cls, struct MHD_Connection *mhd, char *text)
+{
+	(void)cls, (void)mhd;
+	return strlen(text);
+}
+
+static enum dlq_code start_mhd(struct http_server *s, const struct http_options *o, struct dlq_err *err)
+{
+	bool tls = o->tls_cert && o->tls_key;
+	struct MHD_OptionItem tls_items[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)o->tls_cert},
+	                                     {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)o->tls_key}, {MHD_OPTION_END, 0, NULL}};
+	struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+	if ((o->tls_cert != NULL) != (o->tls_key != NULL))
+		return err_set(err, DLQ_INVALID_SETTING, "tls: both cert and key are needed");
+	/* A connection's memory holds its headers, libmicrohttpd's table of them and the answer's headers. Time limits are
+	 * kept by tick(), which knows what a connection waits for. */
+	s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_SUPPRESS_DATE_NO_CLOCK |
+	                              (tls ? MHD_USE_TLS : 0),
+	                          0, NULL, NULL, request_handle, s,
+	                          MHD_OPTION_NOTIFY_CONNECTION, notify_connection, s,
+	                          MHD_OPTION_NOTIFY_COMPLETED, request_completed, s,
+	                          MHD_OPTION_URI_LOG_CALLBACK, request_line, s,
+	                          MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL,
+	                          MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->lim.max_connections + 16,
+	                          MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+	                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)s->lim.max_header_bytes + 8192,
+	                          MHD_OPTION_STRICT_FOR_CLIENT, 1,
+	                          MHD_OPTION_ARRAY, tls ? tls_items : none, MHD_OPTION_END);
+	if (!s->mhd)
+		return err_set(err, tls ? DLQ_INVALID_SETTING : DLQ_SYSTEM, tls ? "tls: the certificate or the key cannot be used"
+		                                                                : "the HTTP server cannot be started");
+	s->mhd_fd = MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+	return DLQ_OK;
+}
+
+static enum dlq_code open_loop(struct http_server *s, struct dlq_err *err)
+{
+	s->ep = epoll_create1(EPOLL_CLOEXEC);
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct epoll_event mhd = {.events = EPOLLIN, .data.ptr = &s->mhd_fd}, wake_ev = {.events = EPOLLIN, .data.ptr = &s->wake_fd};
+	if (s->ep < 0 || s->wake_fd < 0 || epoll_ctl(s->ep, EPOLL_CTL_ADD, s->mhd_fd, &mhd) != 0 ||
+	    epoll_ctl(s->ep, EPOLL_CTL_ADD, s->wake_fd, &wake_ev) != 0)
+		return err_set(err, DLQ_SYSTEM, "the HTTP server cannot be started: %s", strerror(errno));
+	listen_on(s, true);
+	return DLQ_OK;
+}
+
+static enum dlq_code start_thread(struct http_server *s, struct dlq_err *err)
+{
+	sigset_t all, old;
+	sigfillset(&all); /* signals are the main thread's; SIGPIPE nobody's */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = pthread_create(&s->thread, NULL, loop, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc == 0 ? DLQ_OK : err_set(err, DLQ_SYSTEM, "the HTTP server cannot be started: %s", strerror(rc));
+}
+
+static void server_free(struct http_server *s)
+{
+	if (s->mhd)
+		MHD_stop_daemon(s->mhd);
+	int fds[] = {s->listen_fd, s->ep, s->wake_fd};
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	for (struct http_req *r = s->pool, *next; r; r = next) {
+		next = r->next;
+		buf_release(&r->uri);
+		buf_release(&r->body);
+		buf_release(&r->out);
+		arena_release(&r->arena);
+		if (r->made_response)
+			MHD_destroy_response(r->made_response);
+		mem_free(r);
+	}
+	buf_release(&s->openapi);
+	mem_free((void *)s->default_on_dead_letter.p);
+	pthread_mutex_destroy(&s->back_lock);
+	pthread_mutex_destroy(&s->idle_lock);
+	pthread_cond_destroy(&s->idle_cond);
+	mem_free(s);
+}
+
+enum dlq_code http_server_start(const struct http_options *o, struct http_server **out, struct dlq_err *err)
+{
+	struct http_server *s = mem_alloc(sizeof *s);
+	pthread_condattr_t mono;
+	s->port.post = port_post;
+	s->e = o->engine;
+	s->clock = engine_clock(o->engine);
+	s->lim = o->limits;
+	limits_default(&s->lim);
+	snprintf(s->version, sizeof s->version, "%s", o->version ? o->version : DLQ_VERSION);
+	s->default_on_dead_letter = (struct str){mem_strdup(o->default_on_dead_letter), o->default_on_dead_letter.n};
+	s->listen_fd = s->ep = s->wake_fd = -1;
+	s->back_tail = &s->back_head;
+	s->submit_tail = &s->submit_head;
+	for (int i = 0; i < LIST_COUNT; i++)
+		s->lists[i].prev = s->lists[i].next = &s->lists[i];
+	pthread_mutex_init(&s->back_lock, NULL);
+	pthread_mutex_init(&s->idle_lock, NULL);
+	pthread_condattr_init(&mono);
+	pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->idle_cond, &mono);
+	pthread_condattr_destroy(&mono);
+	s->now_ms = s->started_ms = mono_ms(s);
+	openapi_write(s->version, &s->openapi);
+	raise_files(s);
+	enum dlq_code code = open_listener(s, o->listen, err);
+	if (code == DLQ_OK)
+		code = start_mhd(s, o, err);
+	if (code == DLQ_OK)
+		code = open_loop(s, err);
+	if (code == DLQ_OK)
+		code = start_thread(s, err);
+	if (code != DLQ_OK)
+		server_free(s);
+	else
+		*out = s;
+	return code;
+}
+
+int http_server_port(const struct http_server *s)
+{
+	return s->port_no;
+}
+
+const char *http_server_address(const struct http_server *s)
+{
+	return s->address;
+}
+
+void http_server_drain(struct http_server *s, int64_t ms)
+{
+	struct timespec until;
+	atomic_store(&s->draining, true);
+	wake(s);
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&s->idle_lock);
+	while (atomic_load(&s->in_flight) > 0)
+		if (pthread_cond_timedwait(&s->idle_cond, &s->idle_lock, &until) != 0)
+			break;
+	pthread_mutex_unlock(&s->idle_lock);
+}
+
+void http_server_stop(struct http_server *s)
+{
+	if (!s)
+		return;
+	atomic_store(&s->draining, true);
+	atomic_store(&s->stopping, true);
+	wake(s);
+	pthread_join(s->thread, NULL);
+	server_free(s);
+}

@@ -71,6 +71,7 @@ struct engine_op {
 	struct arena arena;       /* outputs */
 	enum dlq_code code;       /* of the whole operation */
 	struct dlq_err err;       /* with code != OK: the text */
+	int64_t cost;             /* the engine's: input bytes */
 	struct str queue;         /* name; where the operation has one */
 	struct str operator;      /* token name, for audit; may be empty inside the engine */
 	union {
@@ -91,7 +92,7 @@ struct engine_op {
 		} receive;
 		struct { struct engine_settle_item *items; int n; struct str worker; } settle;
 		struct { struct str receipt; int64_t visibility_timeout_ms; int64_t lease_until_wall_ms; } extend;
-		struct { struct queue_config *config; bool created; bool from_file; } queue_put; /* the engine takes one reference on success */
+		struct { struct queue_config *config; bool created; bool from_file; int64_t *engine_id; /* the engine's */ } queue_put; /* the engine takes one reference on success */
 		struct { bool paused; } queue_pause;
 		/* Chosen ids or (n_ids == 0) the whole queue op->queue. body: a replacement, for exactly one id. dry_run only counts. */
 		struct {
@@ -106,7 +107,7 @@ struct engine_op {
 		struct { struct store_audit row; } audit;
 		/* secret: 43 characters of base64url, shown once */
 		struct { struct str name; enum role role; struct str queues; int64_t ttl_ms; char secret[64]; bool secret_given; /* the engine's */ } token_add;
-		struct { struct queue_config **list; int n; } apply_queues;
+		struct { struct queue_config **list; int n; int64_t *ids; } apply_queues;
 		struct { struct str name; } token_revoke;
 		struct { int max; struct store_notice *items; int n; int64_t next; } notice_claim;
 		struct { int64_t n; bool ok; bool give_up; struct str error; int64_t delay_ms; } notice_settle;
@@ -135,6 +136,7 @@ struct engine_options {
 	int readers;                  /* default 2 */
 	int64_t cache_bytes;          /* store cache; 0: default */
 	int max_waiting_receives;     /* long polls parked; default 10000 */
+	bool no_sync;                 /* tests only: commits are not synced */
 	bool single_step;             /* simulation and libdlq tests: no threads; engine_step does the work */
 	/* Set by the server; NULL: none. */
 	struct handler *push;         /* handler/handler.h: makes pushes; borrowed */

@@ -80,20 +80,23 @@ static int run(struct cli *c)
 			rc = cli_usage(c, "there is no command `%s`", c->args[1]);
 		else
 			cli_man(command, &out);
+	} else if (c->n_args == 1 && !strcmp(c->args[0], "commands")) {
+		for (int i = 0; cli_commands[i]; i++)
+			buf_addf(&out, "%s\n", cli_commands[i]->name);
 	} else {
-		rc = cli_usage(c, "bash or man is wanted");
+		rc = cli_usage(c, "bash, man or commands is wanted");
 	}
 	fwrite(out.n ? out.p : "", 1, out.n, stdout);
 	buf_release(&out);
 	return rc;
 }
 
-static const char *const words[] = {"bash", "man", NULL};
+static const char *const words[] = {"bash", "man", "commands", NULL};
 
 const struct command cmd_completion = {
 	.name = "completion",
-	.synopsis = "bash\nman [COMMAND]",
-	.summary = "print the completion for bash, or a man page",
+	.synopsis = "bash\nman [COMMAND]\ncommands",
+	.summary = "print the completion for bash, a man page, or the names of all commands",
 	.examples = ". <(dlq completion bash) # in this shell\n"
 		    "dlq completion man serve | man -l - # the page of `dlq serve`",
 	.words = words,

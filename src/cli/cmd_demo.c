@@ -81,13 +81,13 @@ static enum dlq_code standalone_start(struct standalone *s, char *url, struct dl
 		return code;
 	}
 	self[n] = 0;
-	char *argv[] = {self, "serve", "--data", s->dir, "--listen", "127.0.0.1:0", "--log-level", "error", NULL};
+	const char *argv[] = {self, "serve", "--data", s->dir, "--listen", "127.0.0.1:0", "--log-level", "error", NULL};
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
 	posix_spawnattr_init(&attr);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP); /* Ctrl-C is for us; we end it */
 	posix_spawnattr_setpgroup(&attr, 0);
-	int rc = posix_spawn(&s->pid, self, &files, &attr, argv, environ);
+	int rc = posix_spawn(&s->pid, self, &files, &attr, (char **)argv, environ);
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&attr);
 	close(out[1]);

@@ -24,7 +24,7 @@ struct demo {
 	atomic_uchar *done;      /* per order: how often a worker finished it */
 	atomic_bool fixed, stop;
 	pthread_mutex_t lock;
-	char recent[DEMO_RECENT][160];
+	char recent[DEMO_RECENT][192];
 	int n_recent;
 	struct dlq_err err;      /* the first error of a thread */
 	atomic_bool failed;

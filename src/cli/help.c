@@ -60,7 +60,7 @@ static void print_synopsis(struct str s, void *arg)
 static void print_indented(struct str s, void *arg)
 {
 	(void)arg;
-	printf("  " STR_FMT "\n", STR_ARG(s));
+	printf("%s" STR_FMT "\n", s.n ? "  " : "", STR_ARG(s));
 }
 
 static void print_example(struct str s, void *arg)
@@ -122,7 +122,36 @@ static void man_text(struct buf *out, struct str s)
 	}
 }
 
+#define MAN_WIDTH 76
+
+/* Running text: mdoc wants every sentence on a line of its own, and short lines. */
 static void man_line(struct buf *out, struct str s)
+{
+	size_t from = 0, blank = 0;
+
+	for (size_t i = 0; i < s.n; i++) {
+		if (s.p[i] != ' ')
+			continue;
+		bool sentence = i && i + 1 < s.n && (s.p[i - 1] == '.' || s.p[i - 1] == '?') &&
+				(s.p[i + 1] == '"' || (s.p[i + 1] >= 'A' && s.p[i + 1] <= 'Z'));
+		if (blank > from && i - from > MAN_WIDTH - 12) {
+			man_text(out, (struct str){s.p + from, blank - from});
+			buf_addc(out, '\n');
+			from = blank + 1;
+		}
+		blank = i;
+		if (sentence) {
+			man_text(out, (struct str){s.p + from, i - from});
+			buf_addc(out, '\n');
+			from = i + 1;
+		}
+	}
+	man_text(out, (struct str){s.p + from, s.n - from});
+	buf_addc(out, '\n');
+}
+
+/* An argument of a macro stays on its line. */
+static void man_argument(struct buf *out, struct str s)
 {
 	man_text(out, s);
 	buf_addc(out, '\n');
@@ -145,7 +174,6 @@ static void man_synopsis_line(struct str s, void *arg)
 	buf_addz(out, ".Nm\n");
 	if (s.n)
 		man_line(out, s);
-	buf_addz(out, ".br\n");
 }
 
 static void man_options(struct buf *out, const struct cli_option *list)
@@ -180,7 +208,7 @@ static void man_example(struct str s, void *arg)
 	if (hash)
 		man_line(out, (struct str){hash + 3, s.n - n - 3});
 	buf_addz(out, ".Dl ");
-	man_line(out, (struct str){s.p, n});
+	man_argument(out, (struct str){s.p, n});
 }
 
 static void man_list(struct buf *out, const char *title, const char *text)
@@ -200,14 +228,14 @@ static void man_head(struct buf *out, const char *name, const char *summary)
 	upper[i] = 0;
 	buf_addf(out, ".\\\" Made by `dlq completion man`; change the table of the command instead.\n");
 	buf_addf(out, ".Dd December 1, 2026\n.Dt %s 1\n.Os\n.Sh NAME\n.Nm %s\n.Nd ", upper, name);
-	man_line(out, str_of(summary));
+	man_argument(out, str_of(summary));
 }
 
 static void man_dlq(struct buf *out)
 {
 	man_head(out, "dlq", "dead letter queue: retries, quarantine with evidence, redrive with an account");
 	buf_addz(out, ".Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar options\n.Sh DESCRIPTION\n"
-		      ".Nm\nkeeps one bad message from stopping the others, and keeps the bad one from getting lost.\n"
+		      ".Nm\nkeeps one bad message from stopping the others,\nand keeps the bad one from getting lost.\n"
 		      "It retries what may heal, quarantines what will not together with the evidence,\n"
 		      "and puts messages back on purpose, with an account of every single one.\n.Pp\n"
 		      "Each command has a page of its own, such as\n.Xr dlq\\-serve 1 .\n.Sh COMMANDS\n"

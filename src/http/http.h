@@ -9,7 +9,7 @@
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
 
-#include <microhttpd.h>
+#include <http_parser.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -47,15 +47,29 @@ const char *route_param_name(const struct route *route);
 
 /* ---- connections and requests ---- */
 
-/* LIST_IDLE and LIST_READING are in the order of their deadlines. LIST_PARKED: long polls, whose client is watched. */
-enum conn_list { LIST_NONE, LIST_IDLE, LIST_READING, LIST_WRITING, LIST_PARKED, LIST_COUNT };
+/* LIST_IDLE, LIST_READING and LIST_LINGER are in the order of their deadlines. LIST_PARKED: long polls, taken back when the
+ * client goes away. LIST_DEAD: closed, freed at the end of the round. */
+enum conn_list { LIST_NONE, LIST_IDLE, LIST_READING, LIST_WRITING, LIST_PARKED, LIST_LINGER, LIST_DEAD, LIST_COUNT };
 
 #define SECRET_MAX 200
+struct tls_conn;
+/*
+ * A connection takes one request at a time: what a pipelining client sends ahead waits in `in` and in the kernel. Its
+ * descriptor is watched edge-triggered for everything, once: `readable` remembers an edge that was not used up.
+ */
 struct http_conn {
 	struct http_conn *prev, *next;
 	enum conn_list list;
+	struct http_server *s;
 	int fd;
-	struct http_req *parked;
+	struct tls_conn *tls;       /* NULL: plain */
+	struct http_parser parser;
+	struct http_req *r;         /* the request under way, or NULL */
+	struct buf in;              /* received, not yet parsed */
+	struct buf out;             /* the rest of an answer's head that the client did not take yet */
+	size_t out_at;
+	struct http_conn *again;    /* list of connections with work left in this round */
+	bool in_again, readable, hup, gone, stop, complete, keep;
 	int64_t deadline_ms;
 	/* The last token check that succeeded: the same header on the same queue is not hashed again for a second. */
 	char secret[SECRET_MAX];
@@ -70,8 +84,8 @@ struct http_conn {
 enum phase {
 	PHASE_LINE,    /* the request line is there */
 	PHASE_BODY,    /* body is gathered, or swallowed when `answered` */
-	PHASE_WAIT,    /* suspended; r->op is the engine's */
-	PHASE_SENT     /* the answer is libmicrohttpd's */
+	PHASE_WAIT,    /* r->op is the engine's */
+	PHASE_SENT     /* the answer is on its way */
 };
 
 #define QUERY_MAX 16
@@ -81,23 +95,26 @@ struct pair {
 };
 
 #define MADE_LEN 36 /* {"id":"<ulid>"} and a line end */
+#define HEAD_LINES_MAX 256 /* limits.max_headers is at most this */
 
 struct http_req {
 	struct http_req *next; /* pool */
 	struct http_server *s;
 	struct http_conn *c;
-	struct MHD_Connection *mhd;
 	enum phase phase;
 	const struct route *route;
-	bool answered, close_after, body_too_large, head_counted, watched, is_change;
-	struct buf uri, body, out;
+	bool answered, close_after, body_too_large, is_change, is_head;
+	struct buf uri, head, body, out;
+	size_t out_at;              /* bytes of the body already sent */
+	struct { uint32_t name, name_n, value, value_n; } lines[HEAD_LINES_MAX]; /* into head */
+	bool in_value;
 	int64_t body_declared;      /* bytes counted in s->body_bytes */
 	size_t body_seen, body_limit;
 	struct arena arena;
 	struct str param;           /* decoded placeholder */
 	struct pair query[QUERY_MAX];
 	int n_query;
-	/* request headers, borrowed from libmicrohttpd for the length of the request */
+	/* request headers, in `head` */
 	struct str authorization, content_type, expect, dlq_id, dlq_key, dlq_delay, dlq_ttl;
 	int64_t content_length;     /* -1: none */
 	struct pair headers[HEADERS_MAX]; /* Dlq-Header-* */
@@ -117,7 +134,6 @@ struct http_req {
 	int retry_after_s;
 	bool challenge, made;
 	char made_body[MADE_LEN + 1];
-	struct MHD_Response *made_response; /* reused: always MADE_LEN bytes of made_body */
 	/* engine */
 	struct engine_op op;
 	void (*finish)(struct http_req *r);
@@ -137,11 +153,11 @@ struct http_server {
 	struct engine *e;
 	struct clock *clock;
 	struct http_limits lim;
-	struct MHD_Daemon *mhd;
+	struct tls_server *tls;     /* NULL: plain */
 	char version[32];
 	char address[80];
 	struct str default_on_dead_letter;
-	int port_no, listen_fd, ep, mhd_fd, wake_fd;
+	int port_no, listen_fd, ep, wake_fd;
 	pthread_t thread;
 	int64_t now_ms, started_ms;
 	bool listening, drain_begun, ended;
@@ -158,6 +174,10 @@ struct http_server {
 	struct http_req *pool;
 	int pool_len, n_conns, n_ops;
 	struct http_conn lists[LIST_COUNT]; /* rings */
+	struct http_conn *again;
+	char date[40];              /* of this second, for the Date header */
+	int64_t date_second;
+	char scratch[64 << 10];     /* what recv fills */
 	int64_t body_bytes;
 	int64_t next_tick_ms;
 	int64_t audit_window_ms;
@@ -167,11 +187,42 @@ struct http_server {
 	struct buf openapi;
 };
 
+/* ---- conn.c: bytes to requests and answers to bytes ---- */
+void conn_open(struct http_server *s, int fd);
+/* Its descriptor has something to tell: epoll events. */
+void conn_event(struct http_conn *c, uint32_t events);
+/* Goes on with what is left: parsed bytes of the next request, an edge that was not used up. */
+void conn_go_on(struct http_conn *c);
+/* Sends r's answer (all of it, or what the client takes now). */
+void conn_answer(struct http_req *r);
+/* Ends it now; a request that is with the engine ends when it is back. */
+void conn_close(struct http_conn *c);
+void conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, int64_t deadline_ms);
+void conn_free_dead(struct http_server *s);
+
+/* ---- tls.c ---- */
+/* PEM texts. INVALID_SETTING with the reason. */
+enum dlq_code tls_server_new(const char *cert, const char *key, struct tls_server **out, struct dlq_err *err) MUST_USE;
+void tls_server_free(struct tls_server *t); /* takes NULL */
+struct tls_conn *tls_conn_new(struct tls_server *t, int fd);
+void tls_conn_free(struct tls_conn *t); /* takes NULL */
+/* As recv and send: -1 with errno EAGAIN when it must wait, -1 with another errno when it is over. */
+ssize_t tls_recv(struct tls_conn *t, void *p, size_t n);
+ssize_t tls_send(struct tls_conn *t, const void *p, size_t n);
+
 /* ---- request.c ---- */
-enum MHD_Result request_handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
-                               const char *version, const char *data, size_t *n, void **ctx);
-void *request_line(void *cls, const char *uri, struct MHD_Connection *mhd);
-void request_completed(void *cls, struct MHD_Connection *mhd, void **ctx, enum MHD_RequestTerminationCode why);
+struct http_req *request_new(struct http_server *s);
+void request_destroy(struct http_req *r);
+/* A piece of the address, of a header's name or value. False: past a limit, request_refuse_head answers. */
+bool request_uri_piece(struct http_req *r, const char *p, size_t n);
+void request_refuse_head(struct http_req *r);
+bool request_header_piece(struct http_req *r, bool value, const char *p, size_t n);
+/* The headers are there. False: answered, and the body is not worth reading. */
+bool request_first(struct http_req *r, const char *method);
+/* A piece of the body. False: far past the limit. */
+bool request_data(struct http_req *r, const char *p, size_t n);
+/* The whole request is there: answers, or hands its operation to the engine. */
+void request_complete(struct http_req *r);
 /* Hands r->op to the engine; finish runs when it is back with code OK (an error is answered as a problem). */
 void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r));
 /* The operation is back: answers and lets the connection go on. */
@@ -180,10 +231,8 @@ void request_free(struct http_req *r);
 
 /* ---- server.c ---- */
 void server_queue_op(struct http_server *s, struct engine_op *op);
-void conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, int64_t deadline_ms);
 /* An operation nobody waits for. `op` is the first member of memory from mem_alloc; released and freed when it is back. */
 void server_detach_op(struct http_server *s, struct engine_op *op);
-void server_watch(struct http_req *r, bool on);
 
 /* ---- answers ---- */
 /* The writer of the body of a 2xx answer: fill *j, then answer_json. */

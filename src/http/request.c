@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
 
 #include "http/http.h"
 
@@ -12,7 +11,7 @@
 #define URI_MAX 8192
 #define OUT_MAX ((size_t)96 << 20)
 
-static struct http_req *request_new(struct http_server *s)
+struct http_req *request_new(struct http_server *s)
 {
 	struct http_req *r = s->pool;
 	if (r) {
@@ -26,19 +25,19 @@ static struct http_req *request_new(struct http_server *s)
 	r->next = NULL;
 	r->s = s;
 	r->phase = PHASE_LINE;
+	atomic_fetch_add_explicit(&s->stats.requests, 1, memory_order_relaxed);
 	r->content_length = -1;
 	atomic_fetch_add_explicit(&s->in_flight, 1, memory_order_relaxed);
 	return r;
 }
 
-static void request_destroy(struct http_req *r)
+void request_destroy(struct http_req *r)
 {
 	buf_release(&r->uri);
+	buf_release(&r->head);
 	buf_release(&r->body);
 	buf_release(&r->out);
 	arena_release(&r->arena);
-	if (r->made_response)
-		MHD_destroy_response(r->made_response);
 	mem_free(r);
 }
 
@@ -70,13 +69,16 @@ void request_free(struct http_req *r)
 		return;
 	}
 	trim(&r->uri);
+	trim(&r->head);
 	trim(&r->body);
 	trim(&r->out);
 	arena_reset(&r->arena);
 	r->c = NULL;
-	r->mhd = NULL;
 	r->route = NULL;
-	r->answered = r->close_after = r->body_too_large = r->watched = r->is_change = r->challenge = r->made = false;
+	r->answered = r->close_after = r->body_too_large = r->is_change = r->is_head = false;
+	r->challenge = r->made = r->in_value = false;
+	r->out_at = 0;
+	r->allow[0] = '\0';
 	r->body_declared = 0;
 	r->body_seen = r->body_limit = r->head_bytes = 0;
 	r->n_query = r->n_headers = r->head_lines = r->n_lines = 0;
@@ -94,60 +96,6 @@ void request_free(struct http_req *r)
 	s->pool_len++;
 }
 
-/* ---- the answer ---- */
-
-static struct MHD_Response *response_with_type(size_t n, void *p, const char *type)
-{
-	struct MHD_Response *m = MHD_create_response_from_buffer(n, p, MHD_RESPMEM_PERSISTENT);
-	ASSERT(m);
-	if (type)
-		MHD_add_response_header(m, "Content-Type", type);
-	MHD_add_response_header(m, "X-Content-Type-Options", "nosniff");
-	return m;
-}
-
-static struct MHD_Response *response_make(struct http_req *r)
-{
-	char text[16];
-	struct MHD_Response *m = response_with_type(r->out.n, r->out.n ? r->out.p : (void *)"", r->type);
-	if (r->allow[0])
-		MHD_add_response_header(m, "Allow", r->allow);
-	if (r->challenge)
-		MHD_add_response_header(m, "WWW-Authenticate", "Bearer");
-	if (r->retry_after_s) {
-		snprintf(text, sizeof text, "%d", r->retry_after_s);
-		MHD_add_response_header(m, "Retry-After", text);
-	}
-	if (r->close_after || atomic_load_explicit(&r->s->draining, memory_order_relaxed))
-		MHD_add_response_header(m, "Connection", "close");
-	r->allow[0] = '\0';
-	return m;
-}
-
-/* Hands the answer to libmicrohttpd; also allowed while the connection is suspended. */
-static enum MHD_Result send_answer(struct http_req *r)
-{
-	struct http_server *s = r->s;
-	enum MHD_Result ok;
-	r->phase = PHASE_SENT;
-	atomic_fetch_add_explicit(&s->stats.by_class[r->status / 100 % 6], 1, memory_order_relaxed);
-	/* At least 64 KiB a second must be taken. */
-	conn_move(s, r->c, LIST_WRITING, s->now_ms + s->lim.request_timeout_ms + (int64_t)(r->out.n / 64));
-	if (r->made && !atomic_load_explicit(&s->draining, memory_order_relaxed)) {
-		if (!r->made_response)
-			r->made_response = response_with_type(MADE_LEN, r->made_body, "application/json");
-		return MHD_queue_response(r->mhd, (unsigned)r->status, r->made_response);
-	}
-	if (r->made) {
-		buf_clear(&r->out);
-		buf_add(&r->out, r->made_body, MADE_LEN);
-	}
-	struct MHD_Response *m = response_make(r);
-	ok = MHD_queue_response(r->mhd, (unsigned)r->status, m);
-	MHD_destroy_response(m);
-	return ok;
-}
-
 /* ---- the engine and back ---- */
 
 void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r))
@@ -162,26 +110,21 @@ void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct
 	r->op.operator = r->who.name;
 	r->finish = finish;
 	r->op_used = true;
-	if (r->phase != PHASE_WAIT) {
-		r->phase = PHASE_WAIT;
-		conn_move(r->s, r->c, LIST_NONE, 0);
-		MHD_suspend_connection(r->mhd);
-	}
-	if (type == OP_RECEIVE && r->op.u.receive.wait_ms > 0)
-		server_watch(r, true);
+	r->phase = PHASE_WAIT;
+	conn_move(r->s, r->c, type == OP_RECEIVE && r->op.u.receive.wait_ms > 0 ? LIST_PARKED : LIST_NONE, 0);
 	server_queue_op(r->s, &r->op);
 }
 
 void request_back(struct http_req *r)
 {
-	bool again;
-	if (r->watched)
-		server_watch(r, false);
+	struct http_conn *c = r->c;
+	conn_move(r->s, c, LIST_NONE, 0);
 	if (r->op.code == DLQ_OK) {
 		void (*finish)(struct http_req *) = r->finish;
 		r->finish = NULL;
 		finish(r);
-		again = r->finish != NULL;
+		if (r->finish)
+			return; /* it submitted the next operation */
 	} else {
 		if (r->op.type == OP_QUEUE_PUT) {
 			queue_config_unref(r->op.u.queue_put.config); /* the engine keeps it only on success */
@@ -190,27 +133,54 @@ void request_back(struct http_req *r)
 		if (r->op.err.code == DLQ_OK)
 			err_set(&r->op.err, r->op.code, "%s", code_title(r->op.code));
 		answer_problem_at(r, &r->op.err, 0, 0);
-		again = false;
 	}
-	if (again)
-		return; /* it submitted the next operation */
 	ASSERT(r->answered);
-	send_answer(r);
-	MHD_resume_connection(r->mhd);
+	conn_answer(r);
 }
 
 /* ---- the request ---- */
 
-void *request_line(void *cls, const char *uri, struct MHD_Connection *mhd)
+bool request_uri_piece(struct http_req *r, const char *p, size_t n)
 {
-	struct http_server *s = cls;
-	struct http_req *r = request_new(s);
-	r->mhd = mhd;
-	r->c = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-	buf_addz(&r->uri, uri);
-	conn_move(s, r->c, LIST_READING, s->now_ms + s->lim.request_timeout_ms);
-	atomic_fetch_add_explicit(&s->stats.requests, 1, memory_order_relaxed);
-	return r;
+	buf_add(&r->uri, p, n);
+	return !r->uri.overflow;
+}
+
+void request_refuse_head(struct http_req *r)
+{
+	int64_t lines = r->s->lim.max_headers, bytes = r->s->lim.max_header_bytes;
+	r->close_after = true;
+	if (r->uri.overflow)
+		answer_problem_limit(r, DLQ_HEADERS_TOO_LARGE, URI_MAX, "the address is longer than %d bytes", URI_MAX);
+	else if (r->head_lines > lines)
+		answer_problem_limit(r, DLQ_HEADERS_TOO_LARGE, lines, "more than %lld headers (limits.max_headers)", (long long)lines);
+	else
+		answer_problem_limit(r, DLQ_HEADERS_TOO_LARGE, bytes, "the headers have more than %lld bytes (limits.max_header_bytes)",
+		                     (long long)bytes);
+}
+
+bool request_header_piece(struct http_req *r, bool value, const char *p, size_t n)
+{
+	size_t max = (size_t)r->s->lim.max_header_bytes;
+	if (!value && (r->head_lines == 0 || r->in_value)) {
+		r->head_lines++;
+		if (r->head_lines <= r->s->lim.max_headers)
+			r->lines[r->head_lines - 1].name = (uint32_t)r->head.n;
+	}
+	r->in_value = value;
+	r->head_bytes += n + (value ? 0 : 4);
+	if (r->head_lines > r->s->lim.max_headers || r->head_bytes + r->uri.n > max)
+		return false;
+	int i = r->head_lines - 1;
+	if (!value) {
+		r->lines[i].name_n = (uint32_t)(r->head.n + n) - r->lines[i].name;
+		r->lines[i].value = (uint32_t)(r->head.n + n);
+		r->lines[i].value_n = 0;
+	} else {
+		r->lines[i].value_n += (uint32_t)n;
+	}
+	buf_add(&r->head, p, n);
+	return true;
 }
 
 static bool is_name(const char *key, size_t n, const char *name, size_t name_n)
@@ -242,13 +212,12 @@ static void take_dlq(struct http_req *r, const char *key, size_t key_n, struct s
 		r->head_error = "unknown header; known are Dlq-Id, Dlq-Key, Dlq-Delay, Dlq-Ttl and Dlq-Header-NAME (at most 64)";
 }
 
-static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_n, const char *p, size_t n)
+static void take_header(struct http_req *r, const char *key, size_t key_n, struct str value)
 {
-	struct http_req *r = cls;
-	struct str value = {p ? p : "", p ? n : 0};
-	(void)kind;
-	r->head_bytes += key_n + n + 4;
-	r->head_lines++;
+	const char *p = value.p;
+	size_t n = value.n;
+	if (!key_n)
+		return;
 	switch (key[0] | 32) {
 	case 'a':
 		if (IS("authorization"))
@@ -284,7 +253,14 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
 	default:
 		break;
 	}
-	return MHD_YES;
+}
+
+static void take_headers(struct http_req *r)
+{
+	for (int i = 0; i < r->head_lines; i++) {
+		const char *value = r->head.p + r->lines[i].value;
+		take_header(r, r->head.p + r->lines[i].name, r->lines[i].name_n, str_trim((struct str){value, r->lines[i].value_n}));
+	}
 }
 
 static size_t body_limit(const struct http_server *s, enum body_kind kind)
@@ -341,32 +317,17 @@ static void check_length(struct http_req *r)
 /* Everything that can be refused before the body is read. */
 static void request_head(struct http_req *r, const char *method)
 {
-	struct http_server *s = r->s;
 	struct str raw = buf_str(&r->uri), param, query = STR("");
 	enum dlq_code code;
-	bool head = strcmp(method, "HEAD") == 0;
-	r->is_change = !head && strcmp(method, "GET") != 0;
-	const char *mark = r->uri.overflow ? NULL : memchr(raw.p, '?', raw.n);
+	r->is_head = strcmp(method, "HEAD") == 0;
+	r->is_change = !r->is_head && strcmp(method, "GET") != 0;
+	const char *mark = memchr(raw.p, '?', raw.n);
 	if (mark) {
 		query = (struct str){mark + 1, raw.n - (size_t)(mark + 1 - raw.p)};
 		raw.n = (size_t)(mark - raw.p);
 	}
-	MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, take_header, r);
-	if (r->uri.overflow) {
-		answer_problem_limit(r, DLQ_HEADERS_TOO_LARGE, URI_MAX, "the address is longer than %d bytes", URI_MAX);
-		return;
-	}
-	if (r->head_lines > s->lim.max_headers) {
-		answer_problem_limit(r, DLQ_HEADERS_TOO_LARGE, s->lim.max_headers, "%d headers, at most %lld are taken", r->head_lines,
-		                     (long long)s->lim.max_headers);
-		return;
-	}
-	if ((int64_t)(r->head_bytes + r->uri.n) > s->lim.max_header_bytes) {
-		answer_problem_limit(r, DLQ_HEADERS_TOO_LARGE, s->lim.max_header_bytes, "the headers have %zu bytes, at most %lld are taken",
-		                     r->head_bytes + r->uri.n, (long long)s->lim.max_header_bytes);
-		return;
-	}
-	r->route = route_find(str_of(head ? "GET" : method), raw, &param, &code, r->allow);
+	take_headers(r);
+	r->route = route_find(str_of(r->is_head ? "GET" : method), raw, &param, &code, r->allow);
 	if (!r->route) {
 		if (code == DLQ_METHOD)
 			answer_problem(r, code, "%.20s is not taken here, but %s", method, r->allow);
@@ -381,32 +342,34 @@ static void request_head(struct http_req *r, const char *method)
 		check_length(r);
 }
 
-/* The headers are there. An early answer goes out at once when the body is not worth swallowing. */
-static enum MHD_Result request_first(struct http_req *r, const char *method)
+/* An early answer goes out at once when the body is not worth swallowing. */
+bool request_first(struct http_req *r, const char *method)
 {
 	request_head(r, method);
 	r->phase = PHASE_BODY;
 	if (r->answered && (r->content_length == -2 || r->content_length > SWALLOW_MAX || (r->content_length > 0 && r->expect.n))) {
 		r->close_after = true;
-		return send_answer(r);
+		return false;
 	}
-	return MHD_YES;
+	return true;
 }
 
-static enum MHD_Result request_data(struct http_req *r, const char *data, size_t *n)
+bool request_data(struct http_req *r, const char *p, size_t n)
 {
-	r->body_seen += *n;
+	r->body_seen += n;
 	if (!r->answered && r->body_seen > r->body_limit)
 		r->body_too_large = true; /* only with chunked encoding; the answer waits for the end of the body */
-	if (r->body_too_large && r->body_seen > r->body_limit + SWALLOW_MAX)
-		return MHD_NO;
+	if (r->body_too_large && r->body_seen > r->body_limit + SWALLOW_MAX) {
+		answer_problem_limit(r, DLQ_TOO_LARGE, (int64_t)r->body_limit, "the body is larger than %zu bytes", r->body_limit);
+		r->close_after = true;
+		return false;
+	}
 	if (!r->answered && !r->body_too_large)
-		buf_add(&r->body, data, *n);
-	*n = 0;
-	return MHD_YES;
+		buf_add(&r->body, p, n);
+	return true;
 }
 
-static enum MHD_Result request_complete(struct http_req *r)
+void request_complete(struct http_req *r)
 {
 	if (!r->answered && r->body_too_large)
 		answer_problem_limit(r, DLQ_TOO_LARGE, (int64_t)r->body_limit, "the body is larger than %zu bytes", r->body_limit);
@@ -415,40 +378,7 @@ static enum MHD_Result request_complete(struct http_req *r)
 	if (!r->answered)
 		r->route->start(r);
 	if (r->phase == PHASE_WAIT)
-		return MHD_YES;
-	ASSERT(r->answered);
-	return send_answer(r);
-}
-
-enum MHD_Result request_handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
-                               const char *version, const char *data, size_t *n, void **ctx)
-{
-	struct http_req *r = *ctx;
-	(void)cls, (void)mhd, (void)url, (void)version;
-	switch (r->phase) {
-	case PHASE_LINE:
-		return request_first(r, method);
-	case PHASE_BODY:
-		return *n ? request_data(r, data, n) : request_complete(r);
-	case PHASE_WAIT:
-	case PHASE_SENT:
-	default:
-		*n = 0;
-		return MHD_YES;
-	}
-}
-
-void request_completed(void *cls, struct MHD_Connection *mhd, void **ctx, enum MHD_RequestTerminationCode why)
-{
-	struct http_server *s = cls;
-	struct http_req *r = *ctx;
-	(void)mhd;
-	if (!r)
 		return;
-	*ctx = NULL;
-	ASSERT(r->phase != PHASE_WAIT);
-	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK && r->op_used && r->op.type == OP_RECEIVE && r->op.code == DLQ_OK)
-		receive_give_back(r);
-	conn_move(s, r->c, LIST_IDLE, s->now_ms + s->lim.idle_timeout_ms);
-	request_free(r);
+	ASSERT(r->answered);
+	conn_answer(r);
 }

@@ -1,5 +1,5 @@
 /*
- * The loop. One thread owns libmicrohttpd, all connections and all requests. Engine threads reach it only through
+ * The loop. One thread owns all connections and all requests. Engine threads reach it only through
  * `back` (under back_lock, nothing else is taken while it is held) and wake_fd; other threads through the two atomics.
  */
 #include <errno.h>
@@ -14,34 +14,18 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "http/http.h"
 
 #define TICK_MS 500
-#define RUNS_MAX 4      /* MHD_run in a row before events are looked at again */
+#define EVENTS_MAX 256
 #define ACCEPT_MAX 64   /* connections accepted in a row */
 #define BACKLOG 1024
 
 /* ---- connections ---- */
-
-void conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, int64_t deadline_ms)
-{
-	if (c->list != LIST_NONE) {
-		c->prev->next = c->next;
-		c->next->prev = c->prev;
-	}
-	c->list = list;
-	c->deadline_ms = deadline_ms;
-	if (list == LIST_NONE)
-		return;
-	struct http_conn *head = &s->lists[list];
-	c->prev = head->prev;
-	c->next = head;
-	head->prev->next = c;
-	head->prev = c;
-}
 
 static void listen_on(struct http_server *s, bool on)
 {
@@ -52,43 +36,20 @@ static void listen_on(struct http_server *s, bool on)
 	ASSERT(epoll_ctl(s->ep, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->listen_fd, &ev) == 0);
 }
 
-static void notify_connection(void *cls, struct MHD_Connection *mhd, void **ctx, enum MHD_ConnectionNotificationCode what)
-{
-	struct http_server *s = cls;
-	struct http_conn *c = *ctx;
-	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		c = mem_alloc(sizeof *c);
-		c->fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-		*ctx = c;
-		s->n_conns++;
-		atomic_fetch_add_explicit(&s->stats.connections, 1, memory_order_relaxed);
-		conn_move(s, c, LIST_READING, s->now_ms + s->lim.request_timeout_ms);
-		return;
-	}
-	conn_move(s, c, LIST_NONE, 0);
-	mem_free(c);
-	*ctx = NULL;
-	s->n_conns--;
-	atomic_fetch_sub_explicit(&s->stats.connections, 1, memory_order_relaxed);
-	if (!s->drain_begun)
-		listen_on(s, true);
-}
-
 static void accept_some(struct http_server *s)
 {
 	for (int i = 0; i < ACCEPT_MAX; i++) {
 		if (s->n_conns >= s->lim.max_connections) {
 			/* The one idle for longest makes room; if all are busy, the kernel's backlog waits. */
 			struct http_conn *oldest = s->lists[LIST_IDLE].next;
-			if (oldest != &s->lists[LIST_IDLE])
-				shutdown(oldest->fd, SHUT_RDWR);
-			atomic_fetch_add_explicit(&s->stats.refused_connections, 1, memory_order_relaxed);
-			listen_on(s, false);
-			return;
+			if (oldest == &s->lists[LIST_IDLE]) {
+				atomic_fetch_add_explicit(&s->stats.refused_connections, 1, memory_order_relaxed);
+				listen_on(s, false);
+				return;
+			}
+			conn_close(oldest);
 		}
-		struct sockaddr_storage addr;
-		socklen_t len = sizeof addr;
-		int fd = accept4(s->listen_fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 				log_event(LOG_WARN, "http.accept_failed", "errno=%d connections=%d", errno, s->n_conns);
@@ -96,33 +57,31 @@ static void accept_some(struct http_server *s)
 			}
 			return;
 		}
-		MHD_add_connection(s->mhd, fd, (struct sockaddr *)&addr, len); /* closes fd when it fails */
+		conn_open(s, fd);
 	}
 }
 
-/* Ends connections whose time is over: libmicrohttpd sees the end of input and closes them. */
+/* Ends connections whose time is over. */
 static void tick(struct http_server *s)
 {
-	static const enum conn_list ordered[] = {LIST_IDLE, LIST_READING};
+	static const enum conn_list lists[] = {LIST_IDLE, LIST_READING, LIST_LINGER, LIST_WRITING};
 	s->next_tick_ms = s->now_ms + TICK_MS;
-	for (size_t i = 0; i < ARRAY_LEN(ordered); i++) {
-		struct http_conn *head = &s->lists[ordered[i]];
-		while (head->next != head && head->next->deadline_ms <= s->now_ms) {
-			struct http_conn *c = head->next;
-			shutdown(c->fd, SHUT_RDWR);
-			conn_move(s, c, LIST_NONE, 0);
-			atomic_fetch_add_explicit(&s->stats.timeouts, 1, memory_order_relaxed);
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		struct http_conn *head = &s->lists[lists[i]];
+		for (struct http_conn *c = head->next, *next; c != head; c = next) {
+			next = c->next;
+			if (c->deadline_ms > s->now_ms) {
+				if (lists[i] == LIST_WRITING)
+					continue; /* the only list that is not in order */
+				break;
+			}
+			if (lists[i] != LIST_LINGER)
+				atomic_fetch_add_explicit(&s->stats.timeouts, 1, memory_order_relaxed);
+			conn_close(c);
 		}
 	}
-	struct http_conn *writing = &s->lists[LIST_WRITING];
-	for (struct http_conn *c = writing->next, *next; c != writing; c = next) {
-		next = c->next;
-		if (c->deadline_ms > s->now_ms)
-			continue;
-		shutdown(c->fd, SHUT_RDWR);
-		conn_move(s, c, LIST_NONE, 0);
-		atomic_fetch_add_explicit(&s->stats.timeouts, 1, memory_order_relaxed);
-	}
+	if (!s->drain_begun && s->n_conns < s->lim.max_connections)
+		listen_on(s, true);
 }
 
 /* ---- the engine ---- */
@@ -145,16 +104,6 @@ void server_detach_op(struct http_server *s, struct engine_op *op)
 		return;
 	}
 	server_queue_op(s, op);
-}
-
-void server_watch(struct http_req *r, bool on)
-{
-	struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = r};
-	if (epoll_ctl(r->s->ep, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, r->c->fd, &ev) != 0)
-		return; /* best effort: the wait ends by itself */
-	r->watched = on;
-	r->c->parked = on ? r : NULL;
-	conn_move(r->s, r->c, on ? LIST_PARKED : LIST_NONE, 0);
 }
 
 static void wake(struct http_server *s)
@@ -180,7 +129,7 @@ static void port_post(struct op_port *port, struct engine_op *list)
 		wake(s);
 }
 
-static bool take_back(struct http_server *s)
+static void take_back(struct http_server *s)
 {
 	pthread_mutex_lock(&s->back_lock);
 	struct engine_op *list = s->back_head;
@@ -197,7 +146,6 @@ static bool take_back(struct http_server *s)
 		engine_op_release(op);
 		mem_free(op);
 	}
-	return list != NULL;
 }
 
 static void submit(struct http_server *s)
@@ -222,7 +170,7 @@ static void begin_drain(struct http_server *s)
 		s->listen_fd = -1;
 	}
 	for (struct http_conn *c = parked->next; c != parked; c = c->next)
-		engine_cancel_receive(s->e, &c->parked->op);
+		engine_cancel_receive(s->e, &c->r->op);
 }
 
 static int64_t mono_ms(struct http_server *s)
@@ -230,61 +178,73 @@ static int64_t mono_ms(struct http_server *s)
 	return clock_mono_us(s->clock) / 1000;
 }
 
-static bool mhd_pending(struct http_server *s)
+static void tell_time(struct http_server *s)
 {
-	MHD_UNSIGNED_LONG_LONG wait;
-	return MHD_get_timeout(s->mhd, &wait) == MHD_YES && wait == 0;
+	s->now_ms = mono_ms(s);
+	int64_t second = clock_wall_ms(s->clock) / 1000;
+	if (second == s->date_second)
+		return;
+	struct tm tm;
+	time_t t = (time_t)second;
+	s->date_second = second;
+	gmtime_r(&t, &tm);
+	strftime(s->date, sizeof s->date, "%a, %d %b %Y %H:%M:%S GMT", &tm);
 }
 
-/* Waits for events; whether libmicrohttpd has something to do. */
-static bool wait_events(struct http_server *s, int timeout_ms)
+static void wait_events(struct http_server *s, int timeout_ms)
 {
-	struct epoll_event events[64];
-	bool run = false;
-	int n = epoll_wait(s->ep, events, ARRAY_LEN(events), timeout_ms);
-	s->now_ms = mono_ms(s);
+	struct epoll_event events[EVENTS_MAX];
+	int n = epoll_wait(s->ep, events, EVENTS_MAX, timeout_ms);
+	tell_time(s);
 	for (int i = 0; i < n; i++) {
 		void *what = events[i].data.ptr;
-		if (what == &s->mhd_fd) {
-			run = true;
-		} else if (what == &s->listen_fd) {
+		if (what == &s->listen_fd) {
 			accept_some(s);
-			run = true;
 		} else if (what == &s->wake_fd) {
 			uint64_t count;
 			ssize_t got = read(s->wake_fd, &count, sizeof count);
 			(void)got;
-		} else { /* the client of a parked receive went away */
-			engine_cancel_receive(s->e, &((struct http_req *)what)->op);
+		} else {
+			conn_event(what, events[i].events);
 		}
 	}
-	return run;
+}
+
+/* Connections that had more to do than one turn allows, or whose request ended with the next one already there. */
+static void go_on(struct http_server *s)
+{
+	struct http_conn *list = s->again;
+	s->again = NULL;
+	while (list) {
+		struct http_conn *c = list;
+		list = c->again;
+		c->in_again = false;
+		conn_go_on(c);
+	}
 }
 
 static void *loop(void *arg)
 {
 	struct http_server *s = arg;
-	bool run = false;
 	for (;;) {
-		int timeout = s->next_tick_ms - s->now_ms < 0 ? 0 : (int)(s->next_tick_ms - s->now_ms);
-		run = wait_events(s, run ? 0 : timeout) || run;
-		run = take_back(s) || run;
-		for (int i = 0; run && i < RUNS_MAX; i++) {
-			MHD_run(s->mhd);
-			submit(s);
-			run = mhd_pending(s);
-		}
-		submit(s); /* what completions asked for */
+		int64_t left = s->next_tick_ms - s->now_ms;
+		wait_events(s, s->again || left < 0 ? 0 : (int)left);
+		take_back(s);
+		go_on(s);
+		submit(s);
 		if (s->now_ms >= s->next_tick_ms)
 			tick(s);
+		conn_free_dead(s);
 		if (!s->drain_begun && atomic_load(&s->draining))
 			begin_drain(s);
-		if (atomic_load(&s->stopping) && s->n_ops == 0 && !run)
+		if (atomic_load(&s->stopping) && s->n_ops == 0 && !s->again)
 			break;
 	}
 	s->ended = true;
-	MHD_stop_daemon(s->mhd);
-	s->mhd = NULL;
+	for (int i = 0; i < LIST_DEAD; i++)
+		while (s->lists[i].next != &s->lists[i])
+			conn_close(s->lists[i].next);
+	conn_free_dead(s);
 	return NULL;
 }
 
@@ -383,49 +343,19 @@ out:
 	return code;
 }
 
-/* Paths stay as they were sent: they are decoded strictly by us. */
-static size_t keep_escaped(void *cls, struct MHD_Connection *mhd, char *text)
+static enum dlq_code open_tls(struct http_server *s, const struct http_options *o, struct dlq_err *err)
 {
-	(void)cls, (void)mhd;
-	return strlen(text);
-}
-
-static enum dlq_code start_mhd(struct http_server *s, const struct http_options *o, struct dlq_err *err)
-{
-	bool tls = o->tls_cert && o->tls_key;
-	struct MHD_OptionItem tls_items[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)o->tls_cert},
-	                                     {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)o->tls_key}, {MHD_OPTION_END, 0, NULL}};
-	struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
 	if ((o->tls_cert != NULL) != (o->tls_key != NULL))
 		return err_set(err, DLQ_INVALID_SETTING, "tls: both cert and key are needed");
-	/* A connection's memory holds its headers, libmicrohttpd's table of them and the answer's headers. Time limits are
-	 * kept by tick(), which knows what a connection waits for. */
-	s->mhd = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_SUPPRESS_DATE_NO_CLOCK |
-	                              (tls ? MHD_USE_TLS : 0),
-	                          0, NULL, NULL, request_handle, s,
-	                          MHD_OPTION_NOTIFY_CONNECTION, notify_connection, s,
-	                          MHD_OPTION_NOTIFY_COMPLETED, request_completed, s,
-	                          MHD_OPTION_URI_LOG_CALLBACK, request_line, s,
-	                          MHD_OPTION_UNESCAPE_CALLBACK, keep_escaped, NULL,
-	                          MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->lim.max_connections + 16,
-	                          MHD_OPTION_CONNECTION_TIMEOUT, 0u,
-	                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)s->lim.max_header_bytes + 8192,
-	                          MHD_OPTION_STRICT_FOR_CLIENT, 1,
-	                          MHD_OPTION_ARRAY, tls ? tls_items : none, MHD_OPTION_END);
-	if (!s->mhd)
-		return err_set(err, tls ? DLQ_INVALID_SETTING : DLQ_SYSTEM, tls ? "tls: the certificate or the key cannot be used"
-		                                                                : "the HTTP server cannot be started");
-	s->mhd_fd = MHD_get_daemon_info(s->mhd, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-	return DLQ_OK;
+	return o->tls_cert ? tls_server_new(o->tls_cert, o->tls_key, &s->tls, err) : DLQ_OK;
 }
 
 static enum dlq_code open_loop(struct http_server *s, struct dlq_err *err)
 {
 	s->ep = epoll_create1(EPOLL_CLOEXEC);
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	struct epoll_event mhd = {.events = EPOLLIN, .data.ptr = &s->mhd_fd}, wake_ev = {.events = EPOLLIN, .data.ptr = &s->wake_fd};
-	if (s->ep < 0 || s->wake_fd < 0 || epoll_ctl(s->ep, EPOLL_CTL_ADD, s->mhd_fd, &mhd) != 0 ||
-	    epoll_ctl(s->ep, EPOLL_CTL_ADD, s->wake_fd, &wake_ev) != 0)
+	struct epoll_event wake_ev = {.events = EPOLLIN, .data.ptr = &s->wake_fd};
+	if (s->ep < 0 || s->wake_fd < 0 || epoll_ctl(s->ep, EPOLL_CTL_ADD, s->wake_fd, &wake_ev) != 0)
 		return err_set(err, DLQ_SYSTEM, "the HTTP server cannot be started: %s", strerror(errno));
 	listen_on(s, true);
 	return DLQ_OK;
@@ -443,22 +373,15 @@ static enum dlq_code start_thread(struct http_server *s, struct dlq_err *err)
 
 static void server_free(struct http_server *s)
 {
-	if (s->mhd)
-		MHD_stop_daemon(s->mhd);
 	int fds[] = {s->listen_fd, s->ep, s->wake_fd};
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	for (struct http_req *r = s->pool, *next; r; r = next) {
 		next = r->next;
-		buf_release(&r->uri);
-		buf_release(&r->body);
-		buf_release(&r->out);
-		arena_release(&r->arena);
-		if (r->made_response)
-			MHD_destroy_response(r->made_response);
-		mem_free(r);
+		request_destroy(r);
 	}
+	tls_server_free(s->tls);
 	buf_release(&s->openapi);
 	mem_free((void *)s->default_on_dead_letter.p);
 	pthread_mutex_destroy(&s->back_lock);
@@ -489,12 +412,15 @@ enum dlq_code http_server_start(const struct http_options *o, struct http_server
 	pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->idle_cond, &mono);
 	pthread_condattr_destroy(&mono);
-	s->now_ms = s->started_ms = mono_ms(s);
+	s->lim.max_headers = s->lim.max_headers < HEAD_LINES_MAX ? s->lim.max_headers : HEAD_LINES_MAX;
+	http_parser_set_max_header_size((uint32_t)s->lim.max_header_bytes * 2 + 65536); /* ours come first, as answers */
+	tell_time(s);
+	s->started_ms = s->now_ms;
 	openapi_write(s->version, &s->openapi);
 	raise_files(s);
 	enum dlq_code code = open_listener(s, o->listen, err);
 	if (code == DLQ_OK)
-		code = start_mhd(s, o, err);
+		code = open_tls(s, o, err);
 	if (code == DLQ_OK)
 		code = open_loop(s, err);
 	if (code == DLQ_OK)

@@ -1,8 +1,7 @@
 /*
  * server.h - the HTTP API (docs/api.md) over an engine: one loop thread that owns all connections and requests.
  *
- * The loop polls libmicrohttpd's epoll descriptor, the listening socket and an eventfd that the engine's port signals.
- * Requests parsed in one round are submitted to the engine as one list; what comes back is answered in one round, too.
+ * The loop polls its connections, the listening socket and an eventfd that the engine's port signals. Requests parsed in one round are submitted to the engine as one list; what comes back is answered in one round, too.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H

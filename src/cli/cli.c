@@ -240,18 +240,15 @@ enum dlq_code cli_read_file(const char *path, struct buf *out, struct dlq_err *e
 		if (fd < 0)
 			return err_set(err, errno == ENOENT ? DLQ_NOT_FOUND : DLQ_SYSTEM, "cannot open %s: %s", path, strerror(errno));
 	}
-	do {
-		char *p = buf_reserve(out, 65536);
-
-		if (!p) {
+	char chunk[16384];
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR)) {
+		buf_add(out, chunk, n > 0 ? (size_t)n : 0);
+		if (out->overflow) {
 			n = -1;
 			errno = EFBIG;
 			break;
 		}
-		n = read(fd, p, 65536);
-		if (n > 0)
-			out->n += (size_t)n;
-	} while (n > 0 || (n < 0 && errno == EINTR));
+	}
 	int failed = n < 0 ? errno : 0;
 	if (fd != STDIN_FILENO)
 		close(fd);

@@ -114,9 +114,13 @@ void api_send(struct http_req *r)
 	int64_t ttl = 0;
 	memset(m, 0, sizeof *m);
 	m->body = buf_str(&r->body);
-	m->id = r->dlq_id;
-	m->key = r->dlq_key;
-	m->content_type = r->content_type;
+	/* Copies: the connection, whose memory the headers are in, may end before the engine is done. */
+	if (r->dlq_id.n)
+		m->id = arena_str(&r->arena, r->dlq_id);
+	if (r->dlq_key.n)
+		m->key = arena_str(&r->arena, r->dlq_key);
+	if (r->content_type.n)
+		m->content_type = arena_str(&r->arena, r->content_type);
 	if (r->dlq_id.p && message_id_check(r->dlq_id))
 		why = "Dlq-Id: " MESSAGE_ID_RULE;
 	else if (key_check(r->dlq_key))

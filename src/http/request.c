@@ -115,6 +115,15 @@ void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct
 	server_queue_op(r->s, &r->op);
 }
 
+/* The engine keeps a queue's settings only on success. */
+static void drop_config(struct http_req *r)
+{
+	if (r->op.type == OP_QUEUE_PUT && r->op.code != DLQ_OK) {
+		queue_config_unref(r->op.u.queue_put.config);
+		r->op.u.queue_put.config = NULL;
+	}
+}
+
 void request_back(struct http_req *r)
 {
 	struct http_conn *c = r->c;
@@ -126,10 +135,7 @@ void request_back(struct http_req *r)
 		if (r->finish)
 			return; /* it submitted the next operation */
 	} else {
-		if (r->op.type == OP_QUEUE_PUT) {
-			queue_config_unref(r->op.u.queue_put.config); /* the engine keeps it only on success */
-			r->op.u.queue_put.config = NULL;
-		}
+		drop_config(r);
 		if (r->op.err.code == DLQ_OK)
 			err_set(&r->op.err, r->op.code, "%s", code_title(r->op.code));
 		answer_problem_at(r, &r->op.err, 0, 0);

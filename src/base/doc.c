@@ -1,4 +1,4 @@
-#include "base/doc.h"
+#include "base/doc_build.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -48,11 +48,8 @@ enum dlq_code doc_fail(const struct doc *d, struct dlq_err *err, const char *fmt
 	if (b.n != before)
 		buf_addz(&b, ": ");
 	buf_addz(&b, text);
-	/* Never a control character in an error: keys and values are the user's. */
-	for (size_t i = 0; i < b.n; i++)
-		if ((unsigned char)b.p[i] < 0x20 || b.p[i] == 0x7f)
-			b.p[i] = '?';
 	enum dlq_code code = err_set(err, DLQ_INVALID_SETTING, STR_FMT, STR_ARG(buf_str(&b)));
+	build_printable(err);
 	buf_release(&path);
 	buf_release(&b);
 	return code;

@@ -4,6 +4,13 @@
 
 #define DOC_MAX_ENTRIES 1000 /* of one map; the search for duplicates compares each with each */
 
+void build_printable(struct dlq_err *err)
+{
+	for (char *p = err ? err->detail : NULL; p && *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = '?';
+}
+
 enum dlq_code build_fail(struct doc_builder *b, int line, const char *fmt, ...)
 {
 	char text[400];
@@ -11,7 +18,9 @@ enum dlq_code build_fail(struct doc_builder *b, int line, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	return err_set(b->err, DLQ_INVALID_SETTING, "%s:%d: %s", b->file, line, text);
+	err_set(b->err, DLQ_INVALID_SETTING, "%s:%d: %s", b->file, line, text);
+	build_printable(b->err);
+	return DLQ_INVALID_SETTING;
 }
 
 struct doc *build_add(struct doc_builder *b, enum doc_kind kind, int line, int col)

@@ -31,5 +31,7 @@ bool build_wants_key(const struct doc_builder *b);
 enum dlq_code build_key(struct doc_builder *b, struct str text, int line) MUST_USE;
 /* INVALID_SETTING with "file:line: " in front. */
 enum dlq_code build_fail(struct doc_builder *b, int line, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Control characters of err->detail become '?': keys and values are the user's, and errors reach terminals. err may be NULL. */
+void build_printable(struct dlq_err *err);
 
 #endif

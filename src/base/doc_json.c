@@ -141,11 +141,22 @@ static enum dlq_code scan_token(struct scan *s)
 /* Valid JSON or INVALID_JSON; text may hold anything. */
 static enum dlq_code validate(struct str text, const char *file, struct dlq_err *err)
 {
+	/* Jansson 2.14 passes over a NUL after a word or a number: "[true<NUL>]" is valid to it. */
+	const char *nul = text.n ? memchr(text.p, '\0', text.n) : NULL;
+	if (nul) {
+		int line = 1;
+		for (const char *p = text.p; p < nul; p++)
+			line += *p == '\n';
+		return err_set(err, DLQ_INVALID_JSON, "%s:%d: this is not valid JSON: it holds a NUL byte", file, line);
+	}
 	json_error_t e;
 	json_t *root = json_loadb(text.p, text.n, JSON_DECODE_ANY, &e);
-	if (!root)
-		return err_set(err, DLQ_INVALID_JSON, "%s:%d: this is not valid JSON: %s (column %d)", file, e.line > 0 ? e.line : 1,
-		               e.text, e.column);
+	if (!root) {
+		int line = e.line > 0 ? e.line : 1;
+		err_set(err, DLQ_INVALID_JSON, "%s:%d: this is not valid JSON: %s (column %d)", file, line, e.text, e.column);
+		build_printable(err);
+		return DLQ_INVALID_JSON;
+	}
 	json_decref(root);
 	return DLQ_OK;
 }

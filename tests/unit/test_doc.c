@@ -139,6 +139,20 @@ static void test_json_refusals(void **state)
 	}
 }
 
+static void test_json_nul_bytes(void **state)
+{
+	(void)state;
+	static const struct str cases[] = {{"[true\0]", 7}, {"[1\0]", 5}, {"{}\0", 3}, {"\0", 1}, {"[\"a\0\"]", 6}};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct arena a = {0};
+		struct dlq_err err = {0};
+		struct doc *d;
+		assert_int_equal(doc_from_json(&a, cases[i], "body", &d, &err), DLQ_INVALID_JSON);
+		assert_string_equal(err.detail, "body:1: this is not valid JSON: it holds a NUL byte");
+		arena_release(&a);
+	}
+}
+
 static void check_depth(struct doc *(*of)(struct arena *, const char *, struct dlq_err *), int depth, bool good)
 {
 	struct arena a = {0};
@@ -284,7 +298,8 @@ int main(void)
 	    cmocka_unit_test(test_yaml_nulls_and_text), cmocka_unit_test(test_yaml_refusals),
 	    cmocka_unit_test(test_json_refusals),       cmocka_unit_test(test_depth_limit),
 	    cmocka_unit_test(test_entries_limit),       cmocka_unit_test(test_typed_reads),
-	    cmocka_unit_test(test_unknown_keys),        cmocka_unit_test(test_errors_hold_no_control_characters),
+	    cmocka_unit_test(test_json_nul_bytes),      cmocka_unit_test(test_unknown_keys),
+	    cmocka_unit_test(test_errors_hold_no_control_characters),
 	};
 	return cmocka_run_group_tests_name("doc", tests, NULL, NULL);
 }

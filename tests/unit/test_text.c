@@ -296,10 +296,10 @@ static void test_jout_strings_are_json(void **state)
 	struct rnd r;
 	rnd_seed(&r, 6);
 	for (int round = 0; round < 20000; round++) {
-		char bytes[40];
+		char bytes[80];
 		size_t n = (size_t)rnd_below(&r, sizeof bytes);
 		for (size_t i = 0; i < n; i++)
-			bytes[i] = (char)(rnd_below(&r, 4) ? 'a' + (int)rnd_below(&r, 26) : (int)rnd_u64(&r));
+			bytes[i] = (char)(rnd_below(&r, 12) ? 'a' + (int)rnd_below(&r, 26) : (int)rnd_u64(&r));
 		struct str s = {bytes, n};
 		char *z = quoted(s);
 		json_error_t e;

@@ -301,7 +301,7 @@ static enum dlq_code settle_ok(struct engine *e, struct equeue *q, const struct 
 {
 	bool unheld = false;
 	const struct store_counts *counts = e->ops->queue_counts(e->store, q->queue_id);
-	int64_t redriven = counts->redriven;
+	int64_t redriving = counts->redriving;
 	enum dlq_code c = e->ops->done(e->store, q->queue_id, r->seq, r->nonce, &unheld, err);
 	if (c)
 		return c;
@@ -310,7 +310,7 @@ static enum dlq_code settle_ok(struct engine *e, struct equeue *q, const struct 
 	if (unheld)
 		queue_due_forget(e, q);
 	/* A redriven one whose retention passed meanwhile is due for the archive now. */
-	if (e->ops->queue_counts(e->store, q->queue_id)->redriven != redriven)
+	if (e->ops->queue_counts(e->store, q->queue_id)->redriving != redriving)
 		e->next_retention = min64(e->next_retention, clock_now_ms(e->clock) + 60000);
 	return DLQ_OK;
 }

@@ -13,16 +13,18 @@
 #include "cli/term.h"
 
 extern const struct command cmd_serve, cmd_send, cmd_receive, cmd_work, cmd_queues, cmd_list, cmd_show, cmd_redrive,
-    cmd_redrives, cmd_discard, cmd_audit, cmd_token, cmd_config, cmd_demo, cmd_version, cmd_help, cmd_completion;
+	cmd_redrives, cmd_discard, cmd_audit, cmd_token, cmd_config, cmd_demo, cmd_version, cmd_help, cmd_completion;
 
 const struct command *const cli_commands[] = {
-	&cmd_serve, &cmd_demo,    &cmd_send,  &cmd_receive, &cmd_work,   &cmd_queues,  &cmd_list, &cmd_show,       &cmd_redrive,
-	&cmd_redrives, &cmd_discard, &cmd_audit, &cmd_token, &cmd_config, &cmd_version, &cmd_help, &cmd_completion, NULL,
+	&cmd_serve, &cmd_demo,   &cmd_send,    &cmd_receive,  &cmd_work,       &cmd_queues,
+	&cmd_list,  &cmd_show,   &cmd_redrive, &cmd_redrives, &cmd_discard,    &cmd_audit,
+	&cmd_token, &cmd_config, &cmd_version, &cmd_help,     &cmd_completion, NULL,
 };
 
 const struct cli_option cli_client_options[] = {
 	{"url", "URL", "the server (default: DLQ_URL, else the local server's DIR/server.url)"},
-	{"data", "DIR", "data folder of a local server, for its address and admin.token (default: DLQ_DATA or ./dlq-data)"},
+	{"data", "DIR",
+	 "data folder of a local server, for its address and admin.token (default: DLQ_DATA or ./dlq-data)"},
 	{0},
 };
 const struct cli_option cli_common_options[] = {
@@ -81,7 +83,8 @@ bool cli_opt_int(const struct cli *c, const char *name, int64_t min, int64_t max
 	errno = 0;
 	long long v = strtoll(value, &end, 10);
 	if (errno || end == value || *end || v < min || v > max) {
-		cli_usage(c, "--%s %s: a whole number from %lld to %lld is wanted", name, value, (long long)min, (long long)max);
+		cli_usage(c, "--%s %s: a whole number from %lld to %lld is wanted", name, value, (long long)min,
+			  (long long)max);
 		return false;
 	}
 	*out = v;
@@ -144,7 +147,8 @@ static int option_unknown(const struct cli *c, struct str name)
 
 	for (const struct cli_option *o = c->command->options; o && o->name && n < ARRAY_LEN(names); o++)
 		names[n++] = o->name;
-	for (const struct cli_option *o = cli_client_options; c->command->client && o->name && n < ARRAY_LEN(names); o++)
+	for (const struct cli_option *o = cli_client_options; c->command->client && o->name && n < ARRAY_LEN(names);
+	     o++)
 		names[n++] = o->name;
 	for (const struct cli_option *o = cli_common_options; o->name && n < ARRAY_LEN(names); o++)
 		names[n++] = o->name;
@@ -238,7 +242,8 @@ enum dlq_code cli_read_file(const char *path, struct buf *out, struct dlq_err *e
 	if (strcmp(path, "-")) {
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
-			return err_set(err, errno == ENOENT ? DLQ_NOT_FOUND : DLQ_SYSTEM, "cannot open %s: %s", path, strerror(errno));
+			return err_set(err, errno == ENOENT ? DLQ_NOT_FOUND : DLQ_SYSTEM, "cannot open %s: %s", path,
+				       strerror(errno));
 	}
 	char chunk[16384];
 	while ((n = read(fd, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR)) {
@@ -253,7 +258,8 @@ enum dlq_code cli_read_file(const char *path, struct buf *out, struct dlq_err *e
 	if (fd != STDIN_FILENO)
 		close(fd);
 	if (failed)
-		return err_set(err, failed == EFBIG ? DLQ_TOO_LARGE : DLQ_SYSTEM, "cannot read %s: %s", path, strerror(failed));
+		return err_set(err, failed == EFBIG ? DLQ_TOO_LARGE : DLQ_SYSTEM, "cannot read %s: %s", path,
+			       strerror(failed));
 	return DLQ_OK;
 }
 

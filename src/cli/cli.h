@@ -1,5 +1,5 @@
 /*
- * cli.h - the command line: one table of subcommands, from which parsing, help, shell completion and the man pages come.
+ * cli.h - the command line: one table of subcommands, from which parsing, help, completion and the man pages come.
  *
  * A subcommand lives in its own file cmd_NAME.c and exports one const struct command. Results go to stdout, talk to
  * stderr. The exit code is 0, 1 (it ran, but not all of it succeeded), or the code of the error's row in dlq/error.h.

@@ -92,7 +92,8 @@ struct client *client_open(const struct cli *c, int *rc)
 
 		err_set(&err, DLQ_UNAUTHENTICATED,
 			"no token: set DLQ_TOKEN, or name the data folder of a local server with --data "
-			"(there is no %s/admin.token that can be read)", dir);
+			"(there is no %s/admin.token that can be read)",
+			dir);
 		*rc = cli_fail(&err);
 	}
 	mem_free(found_url);
@@ -131,7 +132,8 @@ static struct curl_slist *request_headers(struct client *cl, const struct client
 	}
 	if (!typed) {
 		buf_clear(&line);
-		buf_addf(&line, "Content-Type:%s%s", call->content_type ? " " : "", call->content_type ? call->content_type : "");
+		buf_addf(&line, "Content-Type:%s%s", call->content_type ? " " : "",
+			 call->content_type ? call->content_type : "");
 		buf_addc(&line, 0);
 		list = curl_slist_append(list, line.p);
 	}
@@ -155,19 +157,22 @@ static enum dlq_code problem(struct client *cl, const struct client_call *call, 
 	const char *detail = jstr(call->json, "detail"), *code = jstr(call->json, "code");
 
 	if (!*code && !call->json)
-		return err_set(err, code_of("", call->status), "%s answered %d to %s %s without a problem document; is it a dlq server?",
-			       cl->url, call->status, call->method, call->path);
+		return err_set(err, code_of("", call->status),
+			       "%s answered %d to %s %s without a problem document; is it a dlq server?", cl->url,
+			       call->status, call->method, call->path);
 	return err_set(err, code_of(code, call->status), "%s", *detail ? detail : jstr(call->json, "title"));
 }
 
 static enum dlq_code network_error(struct client *cl, CURLcode rc, const char *text, struct dlq_err *err)
 {
 	if (rc == CURLE_COULDNT_CONNECT || rc == CURLE_COULDNT_RESOLVE_HOST)
-		return err_set(err, DLQ_UNREACHABLE,
-			       "no server answers at %s; start one with `dlq serve`, or name another with --url or DLQ_URL (%s)",
-			       cl->url, *text ? text : curl_easy_strerror(rc));
+		return err_set(
+			err, DLQ_UNREACHABLE,
+			"no server answers at %s; start one with `dlq serve`, or name one with --url or DLQ_URL (%s)",
+			cl->url, *text ? text : curl_easy_strerror(rc));
 	if (rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL)
-		return err_set(err, DLQ_BAD_REQUEST, "%s is no server address; one looks like http://127.0.0.1:7357", cl->url);
+		return err_set(err, DLQ_BAD_REQUEST, "%s is no server address; one looks like http://127.0.0.1:7357",
+			       cl->url);
 	if (rc == CURLE_OPERATION_TIMEDOUT)
 		return err_set(err, DLQ_TIMEOUT, "%s did not answer in time", cl->url);
 	if (rc == CURLE_WRITE_ERROR)
@@ -211,7 +216,8 @@ enum dlq_code client_call(struct client *cl, struct client_call *call, struct dl
 	curl_easy_getinfo(easy, CURLINFO_CONTENT_TYPE, &type);
 	call->status = (int)status;
 	if (!rc && type && strstr(type, "json"))
-		call->json = json_loadb(call->reply.p ? call->reply.p : "", call->reply.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+		call->json = json_loadb(call->reply.p ? call->reply.p : "", call->reply.n,
+					JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 	curl_slist_free_all(headers);
 	buf_release(&url);
 	if (rc)
@@ -232,7 +238,10 @@ json_t *client_json(struct client *cl, const char *method, const char *path, jso
 {
 	char *text = body ? json_dumps(body, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 	struct client_call call = {
-		.method = method, .path = path, .body = str_of(text), .content_type = text ? "application/json" : NULL,
+		.method = method,
+		.path = path,
+		.body = str_of(text),
+		.content_type = text ? "application/json" : NULL,
 		.timeout_ms = 90000,
 	};
 	json_t *answer = NULL;
@@ -243,7 +252,8 @@ json_t *client_json(struct client *cl, const char *method, const char *path, jso
 		if (!answer && call.status == 204)
 			answer = json_object();
 		else if (!answer)
-			err_set(err, DLQ_BAD_REQUEST, "%s answered %s without JSON; is it a dlq server?", cl->url, path);
+			err_set(err, DLQ_BAD_REQUEST, "%s answered %s without JSON; is it a dlq server?", cl->url,
+				path);
 	}
 	free(text);
 	client_call_clear(&call);
@@ -268,7 +278,8 @@ json_t *client_get(struct client *cl, struct dlq_err *err, const char *fmt, ...)
 void url_escape(struct buf *out, const char *text)
 {
 	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-		if ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || strchr("-._~", *p))
+		if ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+		    strchr("-._~", *p))
 			buf_addc(out, (char)*p);
 		else
 			buf_addf(out, "%%%02X", *p);

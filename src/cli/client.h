@@ -1,6 +1,6 @@
 /*
- * client.h - the HTTP API as the command line sees it: one blocking client per thread (libcurl), JSON as Jansson values,
- * problem documents turned into struct dlq_err with their exit code.
+ * client.h - the HTTP API as the command line sees it: one blocking client per thread (libcurl), JSON as Jansson
+ * values, problem documents turned into struct dlq_err with their exit code.
  */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
@@ -12,7 +12,8 @@
 struct client;
 
 /* Finds server and token: --url, DLQ_URL, else server.url of the data folder (--data, DLQ_DATA, ./dlq-data), else
- * http://127.0.0.1:7357; DLQ_TOKEN, else admin.token of the data folder. NULL: the error is printed, *rc is the exit code. */
+ * http://127.0.0.1:7357; DLQ_TOKEN, else admin.token of the data folder. NULL: the error is printed, *rc is the exit
+ * code. */
 struct client *client_open(const struct cli *c, int *rc);
 struct client *client_new(const char *url, const char *token);
 struct client *client_clone(const struct client *cl); /* for another thread */

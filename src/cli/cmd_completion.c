@@ -40,10 +40,11 @@ static void bash_command(struct buf *out, const struct command *command)
 
 static void bash(struct buf *out)
 {
-	buf_addz(out, "# bash completion for dlq. Made by `dlq completion bash`.\n"
-		      "_dlq()\n{\n"
-		      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} opts words files commands\n"
-		      "\tcommands=\"");
+	buf_addz(out,
+		 "# bash completion for dlq. Made by `dlq completion bash`.\n"
+		 "_dlq()\n{\n"
+		 "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} opts words files commands\n"
+		 "\tcommands=\"");
 	for (int i = 0; cli_commands[i]; i++)
 		buf_addf(out, "%s%s", i ? " " : "", cli_commands[i]->name);
 	buf_addz(out, "\"\n\tCOMPREPLY=()\n"

@@ -36,7 +36,10 @@ static int show(struct cli *c, const char *file)
 	}
 	table_init(&t, 0, head, 3);
 	for (int i = 0; i < SET_COUNT; i++)
-		show_row(&t, c->json, settings_table[i].key, s.v[i].secret ? "(secret)" : s.v[i].text.n ? s.v[i].text.p : "",
+		show_row(&t, c->json, settings_table[i].key,
+			 s.v[i].secret   ? "(secret)"
+			 : s.v[i].text.n ? s.v[i].text.p
+					 : "",
 			 s.v[i].origin.p);
 	for (int i = 0; i < s.n_queues; i++) {
 		char name[140];
@@ -92,8 +95,9 @@ const struct command cmd_config = {
 	.name = "config",
 	.synopsis = "show [FILE] [OPTIONS]\ncheck FILE",
 	.summary = "show every setting and where it comes from, or check a file",
-	.about = "A flag wins over the environment (DLQ_LISTEN, DLQ_LIMITS_IDLE_TIMEOUT, ...), that over the file, that over the\n"
-		 "default. Values given as ${NAME} or file:/path are secrets and not shown.",
+	.about = "A flag wins over the environment (DLQ_LISTEN, DLQ_LIMITS_IDLE_TIMEOUT, ...), that over\n"
+		 "the file, that over the default. Values given as ${NAME} or file:/path are secrets and\n"
+		 "not shown.",
 	.examples = "dlq config show --config dlq.yaml # what `dlq serve --config dlq.yaml` would use\n"
 		    "dlq config check dlq.yaml # exit code 2 and the line of the mistake",
 	.options = options,

@@ -1,4 +1,5 @@
-/* cmd_demo.c - the incident, played: orders that fail, die with their evidence, are put back once the worker is fixed. */
+/* cmd_demo.c - the incident, played: orders that fail, die with their evidence, are put back once the worker is fixed.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -18,7 +19,7 @@
 #include "cli/show.h"
 #include "cli/term.h"
 
-#define PLAY_SECONDS 13      /* of pretended work, without --fast */
+#define PLAY_SECONDS 13 /* of pretended work, without --fast */
 #define DEADLINE_MS (300 * 1000)
 
 extern char **environ;
@@ -133,9 +134,15 @@ bool demo_counts(struct demo *d, struct demo_counts *out, struct dlq_err *err)
 	const json_t *now = json_object_get(q, "counts"), *all = json_object_get(q, "totals");
 
 	*out = (struct demo_counts){
-		.ready = jint(now, "ready"), .retrying = jint(now, "retrying"), .leased = jint(now, "leased"), .dead = jint(now, "dead"),
-		.redriving = jint(now, "redriving"), .sent = jint(all, "sent") - d->base_sent, .done = jint(all, "done") - d->base_done,
-		.died = jint(all, "died") - d->base_dead, .redriven = jint(all, "redriven") - d->base_redriven,
+		.ready = jint(now, "ready"),
+		.retrying = jint(now, "retrying"),
+		.leased = jint(now, "leased"),
+		.dead = jint(now, "dead"),
+		.redriving = jint(now, "redriving"),
+		.sent = jint(all, "sent") - d->base_sent,
+		.done = jint(all, "done") - d->base_done,
+		.died = jint(all, "died") - d->base_dead,
+		.redriven = jint(all, "redriven") - d->base_redriven,
 		.failed_attempts = jint(all, "failed_attempts"),
 	};
 	json_decref(q);
@@ -150,8 +157,10 @@ static enum dlq_code prepare(struct demo *d, struct dlq_err *err)
 
 	if (demo_counts(d, &n, err)) {
 		if (n.ready || n.leased || n.dead || n.redriving)
-			return err_set(err, DLQ_CONFLICT, "queue %s has messages of its own; take another with --queue NAME, or play on a "
-					"server of its own with --standalone", d->queue);
+			return err_set(err, DLQ_CONFLICT,
+				       "queue %s has messages of its own; take another with --queue NAME, or play on a "
+				       "server of its own with --standalone",
+				       d->queue);
 		d->base_sent = n.sent;
 		d->base_done = n.done;
 		d->base_dead = n.died;
@@ -162,14 +171,15 @@ static enum dlq_code prepare(struct demo *d, struct dlq_err *err)
 	*err = (struct dlq_err){0};
 	snprintf(path, sizeof(path), "/v1/queues/%s", d->queue);
 	json_t *q = client_json(d->client, "PUT", path,
-				json_pack("{s:{s:i, s:[s, s]}}", "policy", "max_attempts", 3, "backoff", "500ms", "1s"), err);
+				json_pack("{s:{s:i, s:[s, s]}}", "policy", "max_attempts", 3, "backoff", "500ms", "1s"),
+				err);
 	json_decref(q);
 	return q ? DLQ_OK : err->code;
 }
 
 /* Draws until enough() holds. */
-static enum dlq_code watch(struct demo *d, const char *phase, bool (*enough)(const struct demo *d, const struct demo_counts *n),
-			   struct dlq_err *err)
+static enum dlq_code watch(struct demo *d, const char *phase,
+			   bool (*enough)(const struct demo *d, const struct demo_counts *n), struct dlq_err *err)
 {
 	int64_t deadline = demo_now_ms() + DEADLINE_MS;
 	struct demo_counts n;
@@ -188,7 +198,8 @@ static enum dlq_code watch(struct demo *d, const char *phase, bool (*enough)(con
 		if (atomic_load(&interrupted))
 			return err_set(err, DLQ_TIMEOUT, "interrupted; the queue %s stays as it is", d->queue);
 		if (demo_now_ms() > deadline)
-			return err_set(err, DLQ_TIMEOUT, "the demo did not get there in time: %lld done, %lld dead", (long long)n.done, (long long)n.dead);
+			return err_set(err, DLQ_TIMEOUT, "the demo did not get there in time: %lld done, %lld dead",
+				       (long long)n.done, (long long)n.dead);
 		pause_ms(100);
 	}
 }
@@ -208,17 +219,20 @@ static bool all_done(const struct demo *d, const struct demo_counts *n)
 static enum dlq_code on_call(struct demo *d, struct dlq_err *err)
 {
 	char n[32];
-	json_t *page = client_get(d->client, err, "/v1/dead-letters?queue=%s&error_type=EncodeError&limit=1", d->queue), *one = NULL;
+	json_t *page = client_get(d->client, err, "/v1/dead-letters?queue=%s&error_type=EncodeError&limit=1", d->queue),
+	       *one = NULL;
 
 	if (page)
-		one = client_get(d->client, err, "/v1/dead-letters/%s", jstr(json_array_get(json_object_get(page, "items"), 0), "dlq_id"));
+		one = client_get(d->client, err, "/v1/dead-letters/%s",
+				 jstr(json_array_get(json_object_get(page, "items"), 0), "dlq_id"));
 	json_decref(page);
 	if (!one)
 		return err->code;
-	demo_say("What the person on call sees: %s dead letters, one cause. The other orders went through.", count_format(d->bad, n));
+	demo_say("What the person on call sees: %s dead letters, one cause. The other orders went through.",
+		 count_format(d->bad, n));
 	printf("\n  %s$ dlq show %s%s\n\n", term_dim(), jstr(one, "dlq_id"), term_reset());
-	printf("  message %s of queue %s, reason %s after %lld attempts\n", jstr(one, "id"), jstr(one, "queue"), jstr(one, "reason"),
-	       (long long)jint(one, "attempts"));
+	printf("  message %s of queue %s, reason %s after %lld attempts\n", jstr(one, "id"), jstr(one, "queue"),
+	       jstr(one, "reason"), (long long)jint(one, "attempts"));
 	show_history(one);
 	fflush(stdout);
 	json_decref(one);
@@ -234,7 +248,8 @@ static enum dlq_code put_back(struct demo *d, struct dlq_err *err)
 	printf("\n  %s$ dlq redrive --queue %s --reason '%s'%s\n\n", term_dim(), d->queue, reason, term_reset());
 	fflush(stdout);
 	atomic_store(&d->fixed, true);
-	r = client_json(d->client, "POST", "/v1/redrives", json_pack("{s:s, s:s}", "queue", d->queue, "reason", reason), err);
+	r = client_json(d->client, "POST", "/v1/redrives", json_pack("{s:s, s:s}", "queue", d->queue, "reason", reason),
+			err);
 	if (r)
 		r = redrive_wait(d->client, r, false, err);
 	json_decref(r);
@@ -265,11 +280,14 @@ static bool account(struct demo *d, const struct demo_counts *n)
 		once += atomic_load(&d->done[i]) == 1;
 	demo_say("The account");
 	printf("\n");
-	ok &= check(n->sent == d->orders && n->done == d->orders, "%s sent = %s done", count_format(n->sent, a), count_format(n->done, b));
+	ok &= check(n->sent == d->orders && n->done == d->orders, "%s sent = %s done", count_format(n->sent, a),
+		    count_format(n->done, b));
 	ok &= check(n->died == d->bad && n->redriven == d->bad, "%s died = %s redriven, each with its 3 attempts kept",
 		    count_format(n->died, a), count_format(n->redriven, b));
-	ok &= check(!n->dead && !n->ready && !n->leased && !n->redriving, "nothing waits, nothing is dead, nothing got lost");
-	ok &= check(once == d->orders, "%s of %s orders were worked successfully exactly once", count_format(once, a), count_format(d->orders, b));
+	ok &= check(!n->dead && !n->ready && !n->leased && !n->redriving,
+		    "nothing waits, nothing is dead, nothing got lost");
+	ok &= check(once == d->orders, "%s of %s orders were worked successfully exactly once", count_format(once, a),
+		    count_format(d->orders, b));
 	return ok;
 }
 
@@ -331,7 +349,10 @@ static int play(struct demo *d, bool standalone)
 
 static int run(struct cli *c)
 {
-	struct demo d = {.c = c, .fast = cli_flag(c, "fast"), .tty = term_is_tty(STDOUT_FILENO), .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct demo d = {.c = c,
+			 .fast = cli_flag(c, "fast"),
+			 .tty = term_is_tty(STDOUT_FILENO),
+			 .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct standalone s = {.dir = ""};
 	struct sigaction action = {.sa_handler = on_signal};
 	int64_t orders, bad;
@@ -339,12 +360,14 @@ static int run(struct cli *c)
 
 	if (c->n_args)
 		return cli_usage(c, "%s: no argument is wanted", c->args[0]);
-	if (!cli_opt_int(c, "orders", 1, 1000000, 5826, &orders) || !cli_opt_int(c, "bad", 1, orders, orders < 826 ? (orders + 6) / 7 : 826, &bad))
+	if (!cli_opt_int(c, "orders", 1, 1000000, 5826, &orders) ||
+	    !cli_opt_int(c, "bad", 1, orders, orders < 826 ? (orders + 6) / 7 : 826, &bad))
 		return EXIT_USAGE;
 	d.orders = (int)orders;
 	d.bad = (int)bad;
 	d.queue = cli_opt(c, "queue") ? cli_opt(c, "queue") : "orders";
-	if (strspn(d.queue, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(d.queue) || strlen(d.queue) > 128)
+	if (strspn(d.queue, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(d.queue) ||
+	    strlen(d.queue) > 128)
 		return cli_usage(c, "--queue %s is no name of a queue", d.queue);
 	d.pace_us = d.fast ? 0 : (int64_t)PLAY_SECONDS * 1000000 * DEMO_WORKERS / (orders + 2 * bad);
 	d.pace_us = d.pace_us > 50000 ? 50000 : d.pace_us;
@@ -374,9 +397,10 @@ const struct command cmd_demo = {
 	.name = "demo",
 	.synopsis = "[--standalone] [--fast] [OPTIONS]",
 	.summary = "play an incident from the first failure to the balanced account",
-	.about = "Sends 5,826 orders, works them with a worker that fails on 826, shows them retrying and dying with their evidence\n"
-		 "while the others go through, then fixes the worker, puts all of them back with one redrive and checks the account:\n"
-		 "sent = done, died = redriven, each exactly once. Exit code 1 if it does not balance.",
+	.about = "Sends 5,826 orders, works them with a worker that fails on 826, shows them retrying and\n"
+		 "dying with their evidence while the others go through, then fixes the worker, puts all\n"
+		 "of them back with one redrive and checks the account: sent = done, died = redriven, each\n"
+		 "exactly once. Exit code 1 if it does not balance.",
 	.examples = "dlq demo --standalone # needs nothing running\n"
 		    "dlq demo --fast # against the running server, as fast as it goes",
 	.options = options,

@@ -78,10 +78,12 @@ const struct command cmd_discard = {
 	.name = "discard",
 	.synopsis = "DLQ_ID... --reason TEXT [--yes]",
 	.summary = "drop dead letters for good; the record stays",
-	.about = "A discarded message is never delivered again. Its record, history and who discarded it why stay until retention is\n"
-		 "over. Above one message it shows the count and asks, or needs --yes. \"-\" reads ids from stdin.",
-	.examples = "dlq discard 01JE2X5M8Q4Z6T9K3B7C1D0FGH --reason 'test order' # one\n"
-		    "dlq list orders --key test --limit 1000 | cut -f1 | dlq discard - --reason 'test orders' --yes # many",
+	.about = "A discarded message is never delivered again. Its record, history and who discarded it\n"
+		 "why stay until retention is over. Above one message it shows the count and asks, or\n"
+		 "needs --yes. \"-\" reads ids from stdin.",
+	.examples =
+		"dlq discard 01JE2X5M8Q4Z6T9K3B7C1D0FGH --reason 'test order' # one\n"
+		"dlq list orders --key test --limit 1000 | cut -f1 | dlq discard - --reason 'test orders' --yes # many",
 	.options = options,
 	.client = true,
 	.run = run,

@@ -28,8 +28,8 @@ static bool list_item(json_t *d, void *arg)
 	table_cell(&l->table, jstr(d, "reason"));
 	table_int(&l->table, jint(d, "attempts"));
 	table_cell(&l->table, term_is_tty(STDOUT_FILENO) ? time_ago(jstr(d, "died_at"), ago) : jstr(d, "died_at"));
-	snprintf(text, sizeof(text), "%s%s%s", jstr(error, "type"), *jstr(error, "type") && *jstr(error, "message") ? ": " : "",
-		 jstr(error, "message"));
+	snprintf(text, sizeof(text), "%s%s%s", jstr(error, "type"),
+		 *jstr(error, "type") && *jstr(error, "message") ? ": " : "", jstr(error, "message"));
 	table_cell(&l->table, text);
 	/* Rows are shown as they come when there are many: widths hold for a screenful. */
 	if (l->n % 1000 == 0)
@@ -41,8 +41,8 @@ static int run(struct cli *c)
 {
 	static const char *const head[] = {"DLQ_ID", "QUEUE", "STATE", "REASON", "ATTEMPTS", "DIED", "ERROR"};
 	static const char *const filters[][2] = {
-		{"state", "state"}, {"id", "id"}, {"key", "key"}, {"reason", "reason"}, {"error-type", "error_type"},
-		{"from", "from"}, {"to", "to"},
+		{"state", "state"},           {"id", "id"},     {"key", "key"}, {"reason", "reason"},
+		{"error-type", "error_type"}, {"from", "from"}, {"to", "to"},
 	};
 	struct list l = {.json = c->json};
 	struct dlq_err err = {0};
@@ -93,7 +93,8 @@ const struct command cmd_list = {
 	.name = "list",
 	.synopsis = "[QUEUE] [OPTIONS]",
 	.summary = "list dead letters, newest first",
-	.about = "On a terminal a table; to a pipe one line each with tabs between the columns; with --json one JSON document a line.",
+	.about = "On a terminal a table; to a pipe one line each with tabs between the columns; with\n"
+		 "--json one JSON document a line.",
 	.examples = "dlq list orders # what died lately\n"
 		    "dlq list orders --error-type EncodeError --limit 1000 --json # for jq\n"
 		    "dlq list --state any --id order-17 # what became of one message",

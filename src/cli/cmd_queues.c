@@ -38,7 +38,8 @@ static bool list_item(json_t *q, void *arg)
 
 static int list(struct cli *c, struct client *cl)
 {
-	static const char *const head[] = {"QUEUE", "READY", "RETRYING", "HELD", "LEASED", "DEAD", "SENT", "DONE", "STATE"};
+	static const char *const head[] = {"QUEUE", "READY", "RETRYING", "HELD", "LEASED",
+					   "DEAD",  "SENT",  "DONE",     "STATE"};
 	struct list l = {.json = c->json};
 	struct dlq_err err = {0};
 
@@ -128,10 +129,10 @@ static enum dlq_code settings_file(const char *file, json_t **out, struct dlq_er
 }
 
 /* Option to key; those from `policy` on belong under "policy". */
-static const char *const top_keys[] = {"dedup-window", "max-messages", "max-bytes", "max-in-flight", "push", "concurrency",
-				       "push-timeout", "on-dead-letter"};
-static const char *const policy_keys[] = {"max-attempts", "backoff", "jitter", "visibility-timeout", "crash-limit", "ttl",
-					  "retention", "max-redrives"};
+static const char *const top_keys[] = {"dedup-window", "max-messages", "max-bytes",    "max-in-flight",
+				       "push",         "concurrency",  "push-timeout", "on-dead-letter"};
+static const char *const policy_keys[] = {"max-attempts", "backoff", "jitter",    "visibility-timeout",
+					  "crash-limit",  "ttl",     "retention", "max-redrives"};
 
 static void set_key(json_t *o, const char *option, const char *value)
 {
@@ -243,7 +244,11 @@ static int one(struct cli *c, struct client *cl, const char *verb, const char *p
 	if (!strcmp(verb, "pause") || !strcmp(verb, "resume"))
 		buf_addf(&full, "/%s", verb);
 	buf_addc(&full, 0);
-	queue = client_json(cl, !strcmp(verb, "delete") ? "DELETE" : !strcmp(verb, "show") ? "GET" : "POST", full.p, NULL, &err);
+	queue = client_json(cl,
+			    !strcmp(verb, "delete") ? "DELETE"
+			    : !strcmp(verb, "show") ? "GET"
+						    : "POST",
+			    full.p, NULL, &err);
 	buf_release(&full);
 	if (!queue)
 		return cli_fail(&err);
@@ -272,7 +277,8 @@ static int run(struct cli *c)
 	if (!words[known]) {
 		const char *near = str_nearest(str_of(verb), words, ARRAY_LEN(words) - 1);
 
-		return cli_usage(c, "%s: %s%s%s", verb, near ? "did you mean " : "list, show, create, put, delete, pause or resume is wanted",
+		return cli_usage(c, "%s: %s%s%s", verb,
+				 near ? "did you mean " : "list, show, create, put, delete, pause or resume is wanted",
 				 near ? near : "", near ? "?" : "");
 	}
 	if (known ? c->n_args != 2 : c->n_args > 1)
@@ -297,7 +303,8 @@ static const struct cli_option options[] = {
 	{"file", "FILE", "settings as YAML or JSON, as in the configuration file; - is stdin"},
 	{"settings", "JSON", "settings as a JSON object"},
 	{"max-attempts", "N", "failures until a message is dead, 1 to 1000"},
-	{"backoff", "LIST", "delays between attempts, such as 1m,5m,15m,1h, or {\"initial\": \"2s\", \"max\": \"30s\"}"},
+	{"backoff", "LIST",
+	 "delays between attempts, such as 1m,5m,15m,1h, or {\"initial\": \"2s\", \"max\": \"30s\"}"},
 	{"jitter", "KIND", "none, full, equal, decorrelated or proportional:P"},
 	{"visibility-timeout", "DURATION", "length of a lease"},
 	{"crash-limit", "N", "leases that may run out before a message is dead"},
@@ -318,12 +325,16 @@ static const struct cli_option options[] = {
 
 const struct command cmd_queues = {
 	.name = "queues",
-	.synopsis = "[list]\nshow QUEUE\ncreate QUEUE [SETTINGS]\nput QUEUE [SETTINGS]\ndelete QUEUE\npause QUEUE\nresume QUEUE",
+	.synopsis =
+		"[list]\nshow QUEUE\ncreate QUEUE [SETTINGS]\nput QUEUE [SETTINGS]\n"
+		    "delete QUEUE\npause QUEUE\nresume QUEUE",
 	.summary = "list, make, change, pause and delete queues",
-	.about = "Settings come from --file or --settings, and single options on top. `put` sets a queue to exactly what is given\n"
-		 "(what is left out gets its default) and makes it if there is none; `create` refuses one that exists.\n"
+	.about = "Settings come from --file or --settings, and single options on top. `put` sets a queue\n"
+		 "to exactly what is given (what is left out gets its default) and makes it if there is\n"
+		 "none; `create` refuses one that exists.\n"
 		 "\n"
-		 "Only an empty queue without dead letters can be deleted. Making and deleting needs a token with role admin.",
+		 "Only an empty queue without dead letters can be deleted. Making and deleting needs a\n"
+		 "token with role admin.",
 	.examples = "dlq queues # all of them with their counts\n"
 		    "dlq queues create orders --max-attempts 3 --backoff 10s,1m # three runs in total\n"
 		    "dlq queues put orders --file orders.yaml # settings kept in a file\n"

@@ -27,8 +27,10 @@ static void print_delivery(const json_t *d, bool only)
 	body_of(d, &body);
 	if (!only || tty) {
 		printf("%s%s%s  attempts %lld, redrives %lld%s%s\n", term_bold(), jstr(d, "id"), term_reset(),
-		       (long long)jint(d, "attempts"), (long long)jint(d, "redrives"), *jstr(d, "key") ? ", key " : "", jstr(d, "key"));
-		printf("%sreceipt %s, lease until %s%s\n", term_dim(), jstr(d, "receipt"), jstr(d, "lease_until"), term_reset());
+		       (long long)jint(d, "attempts"), (long long)jint(d, "redrives"), *jstr(d, "key") ? ", key " : "",
+		       jstr(d, "key"));
+		printf("%sreceipt %s, lease until %s%s\n", term_dim(), jstr(d, "receipt"), jstr(d, "lease_until"),
+		       term_reset());
 	}
 	if (tty)
 		text_safe_buf(buf_str(&body), true, &safe);
@@ -64,7 +66,8 @@ static int settle(struct cli *c, struct client *cl, const char *queue, const jso
 
 		if (strcmp(outcome, "ok") && (cli_opt(c, "error-type") || cli_opt(c, "error")))
 			json_object_set_new(r, "error",
-					    json_pack("{s:s*, s:s*}", "type", cli_opt(c, "error-type"), "message", cli_opt(c, "error")));
+					    json_pack("{s:s*, s:s*}", "type", cli_opt(c, "error-type"), "message",
+						      cli_opt(c, "error")));
 		if (cli_opt(c, "retry-after"))
 			json_object_set_new(r, "retry_after", json_string(cli_opt(c, "retry-after")));
 		json_array_append_new(results, r);
@@ -99,7 +102,8 @@ static int receive(struct cli *c, struct client *cl, int64_t max, int64_t wait_m
 
 	duration_format(wait_ms, wait);
 	ask = json_pack("{s:I, s:s, s:s*, s:s}", "max", (json_int_t)max, "wait", wait, "visibility_timeout",
-			cli_opt(c, "visibility-timeout"), "worker", cli_opt(c, "worker") ? cli_opt(c, "worker") : "dlq-receive");
+			cli_opt(c, "visibility-timeout"), "worker",
+			cli_opt(c, "worker") ? cli_opt(c, "worker") : "dlq-receive");
 	url_escape(&queue, c->args[0]);
 	buf_addc(&queue, 0);
 	buf_addf(&path, "/v1/queues/%s/receive", queue.p);
@@ -179,13 +183,16 @@ const struct command cmd_receive = {
 	.name = "receive",
 	.synopsis = "QUEUE [OPTIONS]",
 	.summary = "take messages from a queue by hand",
-	.about = "Each message is leased: unless it is settled in time (--ack, --nack, or the API with the receipt), the lease ends\n"
-		 "and counts as a failed attempt. For real work use `dlq work`. Exit code 1: no message came.\n"
+	.about = "Each message is leased: unless it is settled in time (--ack, --nack, or the API with the\n"
+		 "receipt), the lease ends and counts as a failed attempt. For real work use `dlq work`.\n"
+		 "Exit code 1: no message came.\n"
 		 "\n"
-		 "A single message that goes to a file or a pipe is written as it is, byte for byte; the receipt goes to stderr.",
-	.examples = "dlq receive orders --wait 10s --ack > order.json # take one and be done with it\n"
-		    "dlq receive orders --nack permanent --error-type Broken --error 'no such shop' # make it a dead letter\n"
-		    "dlq receive orders --max 10 --json # with receipts, for scripts",
+		 "A single message that goes to a file or a pipe is written as it is, byte for byte; the\n"
+		 "receipt goes to stderr.",
+	.examples =
+		"dlq receive orders --wait 10s --ack > order.json # take one and be done with it\n"
+		"dlq receive orders --nack permanent --error-type Broken --error 'no such shop' # make it dead\n"
+		"dlq receive orders --max 10 --json # with receipts, for scripts",
 	.options = options,
 	.client = true,
 	.run = run,

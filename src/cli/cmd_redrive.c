@@ -45,8 +45,8 @@ static int report(struct cli *c, const json_t *r)
 	if (c->json) {
 		json_line(r);
 	} else {
-		printf("%s put back, %s skipped (%s)\n", count_format(jint(r, "sent"), sent), count_format(jint(r, "skipped"), skipped),
-		       jstr(r, "state"));
+		printf("%s put back, %s skipped (%s)\n", count_format(jint(r, "sent"), sent),
+		       count_format(jint(r, "skipped"), skipped), jstr(r, "state"));
 		fprintf(stderr, "what became of them: dlq redrives show %s\n", jstr(r, "redrive_id"));
 	}
 	return done && !jint(r, "skipped") ? 0 : EXIT_PARTIAL;
@@ -120,7 +120,8 @@ static int redrive_one(struct cli *c, struct client *cl, const char *id)
 /* What would be redriven, without doing it. -1: error printed, *rc set. */
 static int64_t count_members(struct cli *c, struct client *cl, const char *queue, const struct ids *ids, int *rc)
 {
-	json_t *body = json_pack("{s:b, s:s}", "dry_run", 1, "reason", cli_opt(c, "reason") ? cli_opt(c, "reason") : "dry run");
+	json_t *body = json_pack("{s:b, s:s}", "dry_run", 1, "reason",
+				 cli_opt(c, "reason") ? cli_opt(c, "reason") : "dry run");
 	struct dlq_err err = {0};
 	json_t *list = json_array(), *r;
 
@@ -150,7 +151,8 @@ static int redrive_many(struct cli *c, struct client *cl, const struct ids *ids)
 
 		for (int i = at; i < ids->n && i < at + IDS_PER_CALL; i++)
 			json_array_append_new(list, json_string(ids->list[i]));
-		int rc = start_and_wait(c, cl, "/v1/redrives", json_pack("{s:o, s:s}", "ids", list, "reason", cli_opt(c, "reason")));
+		int rc = start_and_wait(c, cl, "/v1/redrives",
+					json_pack("{s:o, s:s}", "ids", list, "reason", cli_opt(c, "reason")));
 		worst = rc > worst ? rc : worst;
 		if (rc > EXIT_PARTIAL)
 			break;
@@ -183,7 +185,8 @@ static int redrive(struct cli *c, struct client *cl, const char *queue, const st
 	if (!confirm(c, total, "redrive", &rc))
 		return rc;
 	if (queue)
-		return start_and_wait(c, cl, "/v1/redrives", json_pack("{s:s, s:s}", "queue", queue, "reason", cli_opt(c, "reason")));
+		return start_and_wait(c, cl, "/v1/redrives",
+				      json_pack("{s:s, s:s}", "queue", queue, "reason", cli_opt(c, "reason")));
 	return ids->n == 1 ? redrive_one(c, cl, ids->list[0]) : redrive_many(c, cl, ids);
 }
 
@@ -196,7 +199,9 @@ static int run(struct cli *c)
 	if (queue && c->n_args)
 		return cli_usage(c, "ids and --queue: which one is it?");
 	if (!cli_flag(c, "dry-run") && (!reason || !*reason))
-		return cli_usage(c, "--reason is needed: say for the audit log why these may go back, such as 'shop fixed in 2.4.1'");
+		return cli_usage(
+			c,
+			"--reason is needed: say for the audit log why these may go back, such as 'fixed in 2.4.1'");
 	if (!queue && !ids_read(c, &ids, &rc))
 		goto out;
 	if (cli_opt(c, "body") && (queue || ids.n != 1)) {
@@ -226,16 +231,18 @@ const struct command cmd_redrive = {
 	.name = "redrive",
 	.synopsis = "DLQ_ID... --reason TEXT\nDLQ_ID --body FILE --reason TEXT\n--queue QUEUE --reason TEXT [--yes]",
 	.summary = "put dead letters back into their queue",
-	.about = "Each goes back with the same message id, attempts at 0 and its history kept. Which ones is fixed at the start: what\n"
-		 "dies while it runs is not taken up. It is a durable job on the server: if this command is interrupted, it goes on;\n"
-		 "`dlq redrives` lists, pauses and cancels them.\n"
+	.about = "Each goes back with the same message id, attempts at 0 and its history kept. Which ones\n"
+		 "is fixed at the start: what dies while it runs is not taken up. It is a durable job on\n"
+		 "the server: if this command is interrupted, it goes on; `dlq redrives` lists, pauses and\n"
+		 "cancels them.\n"
 		 "\n"
-		 "Above one message it shows the count and asks, or needs --yes. \"-\" reads ids from stdin. Exit code 1: some were\n"
-		 "skipped, because they were changed meanwhile.",
-	.examples = "dlq redrive 01JE2X5M8Q4Z6T9K3B7C1D0FGH --reason 'try one first' # one, to see whether the fix works\n"
-		    "dlq redrive --queue orders --reason 'worker fixed in 2.4.1' --yes # then the rest\n"
-		    "dlq redrive 01JE2X5M8Q4Z6T9K3B7C1D0FGH --body fixed.json --reason 'address corrected' # repaired by hand\n"
-		    "dlq list orders --error-type EncodeError --limit 1000 | cut -f1 | dlq redrive - --reason 'encoder fixed' --yes",
+		 "Above one message it shows the count and asks, or needs --yes. \"-\" reads ids from\n"
+		 "stdin. Exit code 1: some were skipped, because they were changed meanwhile.",
+	.examples =
+		"dlq redrive 01JE2X5M8Q4Z6T9K3B7C1D0FGH --reason 'try one first' # one, to see whether the fix works\n"
+		"dlq redrive --queue orders --reason 'worker fixed in 2.4.1' --yes # then the rest\n"
+		"dlq redrive 01JE2X5M8Q4Z6T9K3B7C1D0FGH --body fixed.json --reason 'repaired' # by hand\n"
+		"dlq list orders --error-type EncodeError | cut -f1 | dlq redrive - --reason 'fixed' --yes",
 	.options = options,
 	.client = true,
 	.run = run,

@@ -32,7 +32,8 @@ static bool list_item(json_t *r, void *arg)
 
 static int list(struct cli *c, struct client *cl)
 {
-	static const char *const head[] = {"REDRIVE_ID", "QUEUE", "STATE", "TOTAL", "SENT", "DONE", "DIED", "STARTED", "OPERATOR", "REASON"};
+	static const char *const head[] = {"REDRIVE_ID", "QUEUE", "STATE",   "TOTAL",    "SENT",
+					   "DONE",       "DIED",  "STARTED", "OPERATOR", "REASON"};
 	struct list l = {.json = c->json};
 	struct dlq_err err = {0};
 
@@ -45,13 +46,15 @@ static int list(struct cli *c, struct client *cl)
 static void show(const json_t *r)
 {
 	static const char *const numbers[][2] = {
-		{"total", "chosen"}, {"sent", "put back"}, {"skipped", "skipped"}, {"succeeded", "done since"}, {"failed_again", "died again"},
+		{"total", "chosen"},         {"sent", "put back"},           {"skipped", "skipped"},
+		{"succeeded", "done since"}, {"failed_again", "died again"},
 	};
 	char safe[600], n[32];
 
-	printf("%s%s%s  %s%s%s\n", term_bold(), jstr(r, "redrive_id"), term_reset(), jstr(r, "state"), *jstr(r, "queue") ? ", queue " : "",
-	       jstr(r, "queue"));
-	printf("  by %s, %s: %s\n", jstr(r, "operator"), jstr(r, "started_at"), text_safe(str_of(jstr(r, "reason")), safe, sizeof(safe)));
+	printf("%s%s%s  %s%s%s\n", term_bold(), jstr(r, "redrive_id"), term_reset(), jstr(r, "state"),
+	       *jstr(r, "queue") ? ", queue " : "", jstr(r, "queue"));
+	printf("  by %s, %s: %s\n", jstr(r, "operator"), jstr(r, "started_at"),
+	       text_safe(str_of(jstr(r, "reason")), safe, sizeof(safe)));
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		printf("  %-12s %10s\n", numbers[i][1], count_format(jint(r, numbers[i][0]), n));
 }
@@ -103,7 +106,8 @@ const struct command cmd_redrives = {
 	.name = "redrives",
 	.synopsis = "[list]\nshow REDRIVE_ID\npause REDRIVE_ID\nresume REDRIVE_ID\ncancel REDRIVE_ID",
 	.summary = "follow redrives, pause and cancel them",
-	.about = "`put back` counts what went back into the queue; `done since` and `died again` go on counting as the outcomes come.",
+	.about = "`put back` counts what went back into the queue; `done since` and `died again` go on\n"
+		 "counting as the outcomes come.",
 	.examples = "dlq redrives # the last hundred\n"
 		    "dlq redrives show 01JE2X7Q2M5V8R1T4W6Y9B3DFH # how one went",
 	.words = words,

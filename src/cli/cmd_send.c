@@ -12,7 +12,8 @@
 /* ---- one message ---- */
 
 /* Makes a header line; false: the value cannot be one. */
-static bool header_add(const struct cli *c, struct arena *a, const char **lines, int *n, const char *name, const char *value)
+static bool header_add(const struct cli *c, struct arena *a, const char **lines, int *n, const char *name,
+		       const char *value)
 {
 	if (!value)
 		return true;
@@ -44,7 +45,8 @@ static bool message_headers(const struct cli *c, struct arena *a, const char **l
 			char ch = *p >= 'A' && *p <= 'Z' ? (char)(*p + 32) : *p;
 
 			if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789-_.", ch)) {
-				cli_usage(c, "--header %s: a name has letters, digits, hyphens, dots and underscores", pair);
+				cli_usage(c, "--header %s: a name has letters, digits, hyphens, dots and underscores",
+					  pair);
 				return false;
 			}
 			name[len++] = ch;
@@ -74,7 +76,11 @@ static enum dlq_code read_body(const struct cli *c, struct buf *body, struct dlq
 static int send_one(struct cli *c, struct client *cl, const char *path)
 {
 	static const char *const map[][2] = {
-		{"id", "Dlq-Id"}, {"key", "Dlq-Key"}, {"delay", "Dlq-Delay"}, {"ttl", "Dlq-Ttl"}, {"content-type", "Content-Type"},
+		{"id", "Dlq-Id"},
+		{"key", "Dlq-Key"},
+		{"delay", "Dlq-Delay"},
+		{"ttl", "Dlq-Ttl"},
+		{"content-type", "Content-Type"},
 	};
 	const char **lines = mem_array((size_t)c->n_given + ARRAY_LEN(map), sizeof(*lines));
 	struct client_call call = {.method = "POST", .path = path, .headers = lines, .timeout_ms = 60000};
@@ -102,7 +108,8 @@ static int send_one(struct cli *c, struct client *cl, const char *path)
 	if (c->json)
 		json_line(call.json);
 	else
-		printf("%s%s\n", jstr(call.json, "id"), json_is_true(json_object_get(call.json, "duplicate")) ? " duplicate" : "");
+		printf("%s%s\n", jstr(call.json, "id"),
+		       json_is_true(json_object_get(call.json, "duplicate")) ? " duplicate" : "");
 out:
 	client_call_clear(&call);
 	arena_release(&a);
@@ -118,9 +125,9 @@ struct batch {
 	struct client *cl;
 	const char *path;
 	struct buf text;
-	int lines;           /* in text */
-	int64_t line;        /* of the input, the last one read */
-	int64_t first_line;  /* of the input, the first in text */
+	int lines;          /* in text */
+	int64_t line;       /* of the input, the last one read */
+	int64_t first_line; /* of the input, the first in text */
 	int64_t sent, duplicates, refused;
 	int rc;
 };
@@ -151,7 +158,11 @@ static void batch_result(struct batch *b, size_t i, json_t *item)
 static bool batch_flush(struct batch *b)
 {
 	struct client_call call = {
-		.method = "POST", .path = b->path, .body = buf_str(&b->text), .content_type = "application/x-ndjson", .timeout_ms = 60000,
+		.method = "POST",
+		.path = b->path,
+		.body = buf_str(&b->text),
+		.content_type = "application/x-ndjson",
+		.timeout_ms = 60000,
 	};
 	struct dlq_err err = {0};
 	json_t *item;
@@ -231,7 +242,8 @@ static int send_batch(struct cli *c, struct client *cl, const char *path)
 	free(line);
 	buf_release(&b.text);
 	if (!c->json)
-		printf("sent %lld, duplicates %lld, refused %lld\n", (long long)b.sent, (long long)b.duplicates, (long long)b.refused);
+		printf("sent %lld, duplicates %lld, refused %lld\n", (long long)b.sent, (long long)b.duplicates,
+		       (long long)b.refused);
 	return b.rc ? b.rc : b.refused ? EXIT_PARTIAL : 0;
 }
 
@@ -277,14 +289,16 @@ const struct command cmd_send = {
 	.name = "send",
 	.synopsis = "QUEUE [BODY] [--file FILE] [OPTIONS]\nQUEUE --batch < messages.ndjson\nQUEUE --lines < bodies.txt",
 	.summary = "send one message, or many",
-	.about = "Prints the id of the message once it is on disk. Without BODY and --file the body comes from stdin.\n"
+	.about = "Prints the id of the message once it is on disk. Without BODY and --file the body comes\n"
+		 "from stdin.\n"
 		 "\n"
-		 "With --batch or --lines every good line is stored whatever the others are; refused ones are named on stderr\n"
-		 "with their line, and the exit code is 1.",
-	.examples = "dlq send orders '{\"order\": 17}' --id order-17 --content-type application/json # the same id is stored once\n"
-		    "dlq send thumbnails --file photo.jpg --content-type image/jpeg --header bucket=eu # any bytes\n"
-		    "dlq send reminders 'call Ada' --delay 15m # not before a quarter of an hour\n"
-		    "dlq send orders --lines < orders.txt # one message a line",
+		 "With --batch or --lines every good line is stored whatever the others are; refused ones\n"
+		 "are named on stderr with their line, and the exit code is 1.",
+	.examples =
+		"dlq send orders '{\"order\": 17}' --id order-17 --content-type application/json # stored once\n"
+		"dlq send thumbnails --file photo.jpg --content-type image/jpeg --header bucket=eu # any bytes\n"
+		"dlq send reminders 'call Ada' --delay 15m # not before a quarter of an hour\n"
+		"dlq send orders --lines < orders.txt # one message a line",
 	.options = options,
 	.client = true,
 	.run = run,

@@ -59,7 +59,8 @@ static void notify_manager(const char *state)
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return;
-	if (sendto(fd, state, strlen(state), 0, (struct sockaddr *)&to, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) < 0)
+	if (sendto(fd, state, strlen(state), 0, (struct sockaddr *)&to,
+		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n)) < 0)
 		log_event(LOG_WARN, "serve.notify_failed", "error=%d", errno);
 	close(fd);
 }
@@ -107,8 +108,7 @@ static enum dlq_code read_pem(const struct settings *s, enum setting_id id, stru
 
 static enum dlq_code open_engine(struct serve *v, struct dlq_err *err)
 {
-	struct engine_options o = {
-		.store = "sqlite",
+	struct engine_options o = { /* the default store */
 		.dir = settings_text(&v->s, SET_DATA),
 		.clock = v->clock,
 		.max_waiting_ops = (int)v->s.v[SET_MAX_WAITING_OPERATIONS].num,
@@ -135,18 +135,19 @@ static enum dlq_code open_http(struct serve *v, struct dlq_err *err)
 		.listen = settings_text(&v->s, SET_LISTEN),
 		.tls_cert = v->cert.n ? v->cert.p : NULL,
 		.tls_key = v->key.n ? v->key.p : NULL,
-		.limits = {
-			.max_message_bytes = s[SET_MAX_MESSAGE_BYTES].num,
-			.max_batch_bytes = s[SET_MAX_BATCH_BYTES].num,
-			.max_header_bytes = s[SET_MAX_HEADER_BYTES].num,
-			.max_headers = s[SET_MAX_HEADERS].num,
-			.max_connections = s[SET_MAX_CONNECTIONS].num,
-			.idle_timeout_ms = s[SET_IDLE_TIMEOUT].num,
-			.request_timeout_ms = s[SET_REQUEST_TIMEOUT].num,
-			.max_waiting_operations = s[SET_MAX_WAITING_OPERATIONS].num,
-			.max_waiting_bytes = s[SET_MAX_WAITING_BYTES].num,
-			.drain_timeout_ms = s[SET_DRAIN_TIMEOUT].num,
-		},
+		.limits =
+			{
+				.max_message_bytes = s[SET_MAX_MESSAGE_BYTES].num,
+				.max_batch_bytes = s[SET_MAX_BATCH_BYTES].num,
+				.max_header_bytes = s[SET_MAX_HEADER_BYTES].num,
+				.max_headers = s[SET_MAX_HEADERS].num,
+				.max_connections = s[SET_MAX_CONNECTIONS].num,
+				.idle_timeout_ms = s[SET_IDLE_TIMEOUT].num,
+				.request_timeout_ms = s[SET_REQUEST_TIMEOUT].num,
+				.max_waiting_operations = s[SET_MAX_WAITING_OPERATIONS].num,
+				.max_waiting_bytes = s[SET_MAX_WAITING_BYTES].num,
+				.drain_timeout_ms = s[SET_DRAIN_TIMEOUT].num,
+			},
 		.engine = v->engine,
 		.default_on_dead_letter = s[SET_ON_DEAD_LETTER].text,
 	};
@@ -163,7 +164,8 @@ static enum dlq_code announce(struct serve *v, struct dlq_err *err)
 	snprintf(v->url_path, sizeof(v->url_path), "%s/server.url", dir);
 	snprintf(temp, sizeof(temp), "%s.tmp", v->url_path);
 	FILE *f = fopen(temp, "we");
-	if (!f || fprintf(f, "%s://%s\n", scheme, http_server_address(v->http)) < 0 || fclose(f) || rename(temp, v->url_path)) {
+	if (!f || fprintf(f, "%s://%s\n", scheme, http_server_address(v->http)) < 0 || fclose(f) ||
+	    rename(temp, v->url_path)) {
 		enum dlq_code code = err_set(err, DLQ_SYSTEM, "cannot write %s: %s", v->url_path, strerror(errno));
 
 		v->url_path[0] = 0;
@@ -335,14 +337,16 @@ const struct command cmd_serve = {
 	.name = "serve",
 	.synopsis = "[--config FILE] [--data DIR] [--listen HOST:PORT] [OPTIONS]",
 	.summary = "run the server",
-	.about = "Everything is kept in the data folder; the first start makes it, with an admin token in DIR/admin.token that only\n"
-		 "its owner can read. When the server takes requests it prints `listening on URL`.\n"
+	.about = "Everything is kept in the data folder; the first start makes it, with an admin token in\n"
+		 "DIR/admin.token that only its owner can read. When the server takes requests it prints\n"
+		 "`listening on URL`.\n"
 		 "\n"
-		 "SIGTERM or SIGINT: stops taking work, lets what is under way end (limits.drain_timeout), exit code 0. A second\n"
-		 "signal ends it at once; what was acknowledged is on disk either way.\n"
+		 "SIGTERM or SIGINT: stops taking work, lets what is under way end (limits.drain_timeout),\n"
+		 "exit code 0. A second signal ends it at once; what was acknowledged is on disk either\n"
+		 "way.\n"
 		 "\n"
-		 "SIGHUP reads the configuration file again: queues, on_dead_letter and log_level change, all or nothing; a mistake\n"
-		 "is logged and the old settings stay.",
+		 "SIGHUP reads the configuration file again: queues, on_dead_letter and log_level change,\n"
+		 "all or nothing; a mistake is logged and the old settings stay.",
 	.examples = "dlq serve # data in ./dlq-data, http://127.0.0.1:7357\n"
 		    "dlq serve --config /etc/dlq/dlq.yaml --data /var/lib/dlq # with queues from a file\n"
 		    "dlq serve --listen 127.0.0.1:0 # on a free port",

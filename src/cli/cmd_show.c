@@ -16,11 +16,14 @@ static void why_dead(const json_t *d, char *out, size_t n)
 	long long attempts = jint(d, "attempts");
 
 	if (!strcmp(reason, "max_attempts"))
-		snprintf(out, n, "It failed %lld time%s, as often as the queue allows.", attempts, attempts == 1 ? "" : "s");
+		snprintf(out, n, "It failed %lld time%s, as often as the queue allows.", attempts,
+			 attempts == 1 ? "" : "s");
 	else if (!strcmp(reason, "permanent"))
 		snprintf(out, n, "The worker said that trying again would not help.");
 	else if (!strcmp(reason, "lease_expired"))
-		snprintf(out, n, "Workers took it and never answered, as often as the queue allows (crash_limit): it may be killing them.");
+		snprintf(
+			out, n,
+			"Workers took it and never answered (crash_limit): it may be killing them.");
 	else if (!strcmp(reason, "expired"))
 		snprintf(out, n, "Nobody took it before its time was over (ttl).");
 	else
@@ -75,14 +78,15 @@ void show_history(const json_t *d)
 			if (life)
 				printf("  %s-- redriven --%s\n", term_green(), term_reset());
 		}
-		snprintf(text, sizeof(text), "%s%s%s", jstr(error, "type"), *jstr(error, "type") && *jstr(error, "message") ? ": " : "",
-			 jstr(error, "message"));
-		printf("  %s  %sattempt %lld%s  %s%s%s  %s\n", jstr(a, "at"), term_bold(), (long long)jint(a, "attempt"), term_reset(),
-		       term_red(), jstr(a, "outcome"), term_reset(), text_safe(str_of(text), safe, sizeof(safe)));
+		snprintf(text, sizeof(text), "%s%s%s", jstr(error, "type"),
+			 *jstr(error, "type") && *jstr(error, "message") ? ": " : "", jstr(error, "message"));
+		printf("  %s  %sattempt %lld%s  %s%s%s  %s\n", jstr(a, "at"), term_bold(),
+		       (long long)jint(a, "attempt"), term_reset(), term_red(), jstr(a, "outcome"), term_reset(),
+		       text_safe(str_of(text), safe, sizeof(safe)));
 		if (*jstr(a, "worker") || *jstr(a, "retry_at"))
 			printf("      %s%s%s%s%s%s\n", term_dim(), *jstr(a, "worker") ? "by " : "",
-			       text_safe(str_of(jstr(a, "worker")), safe, sizeof(safe)), *jstr(a, "retry_at") ? "  next try at " : "",
-			       jstr(a, "retry_at"), term_reset());
+			       text_safe(str_of(jstr(a, "worker")), safe, sizeof(safe)),
+			       *jstr(a, "retry_at") ? "  next try at " : "", jstr(a, "retry_at"), term_reset());
 		if (*jstr(error, "detail"))
 			print_detail(jstr(error, "detail"));
 	}
@@ -108,7 +112,8 @@ static void show_facts(const json_t *d)
 	char why[200], number[40];
 
 	why_dead(d, why, sizeof(why));
-	printf("%s%s%s  %s%s%s\n%s\n\n", term_bold(), jstr(d, "dlq_id"), term_reset(), term_red(), jstr(d, "state"), term_reset(), why);
+	printf("%s%s%s  %s%s%s\n%s\n\n", term_bold(), jstr(d, "dlq_id"), term_reset(), term_red(), jstr(d, "state"),
+	       term_reset(), why);
 	fact("queue", jstr(d, "queue"));
 	fact("message", jstr(d, "id"));
 	fact("key", jstr(d, "key"));
@@ -135,7 +140,8 @@ static void show_body(const json_t *d, const struct buf *body)
 	if (cut.n > PREVIEW)
 		cut.n = PREVIEW;
 	size_human((int64_t)body->n, size);
-	printf("\n%sbody%s  %s%s%s%s\n", term_bold(), term_reset(), size, *jstr(d, "content_type") ? ", " : "", jstr(d, "content_type"),
+	printf("\n%sbody%s  %s%s%s%s\n", term_bold(), term_reset(), size, *jstr(d, "content_type") ? ", " : "",
+	       jstr(d, "content_type"),
 	       json_is_true(json_object_get(d, "edited")) ? ", edited (--original shows what was sent)" : "");
 	text_safe_buf(cut, true, &safe);
 	printf("%.*s\n", (int)safe.n, safe.n ? safe.p : "");
@@ -182,7 +188,8 @@ static int show(struct cli *c, struct client *cl, const char *path)
 	client_call_clear(&call);
 	buf_release(&body_path);
 	if (!strcmp(jstr(d, "state"), "dead"))
-		printf("\n%sdlq redrive %s --reason '...'   puts it back%s\n", term_dim(), jstr(d, "dlq_id"), term_reset());
+		printf("\n%sdlq redrive %s --reason '...'   puts it back%s\n", term_dim(), jstr(d, "dlq_id"),
+		       term_reset());
 	json_decref(d);
 	return 0;
 }
@@ -194,7 +201,8 @@ static int run(struct cli *c)
 	int rc;
 
 	if (c->n_args != 1)
-		return cli_usage(c, c->n_args ? "one dead letter at a time" : "which dead letter? `dlq list` names them");
+		return cli_usage(c,
+				 c->n_args ? "one dead letter at a time" : "which dead letter? `dlq list` names them");
 	struct client *cl = client_open(c, &rc);
 	if (!cl)
 		return rc;
@@ -219,7 +227,8 @@ const struct command cmd_show = {
 	.name = "show",
 	.synopsis = "DLQ_ID [--body | --original]\nMESSAGE_ID",
 	.summary = "show one dead letter: why it is dead, every attempt, the body",
-	.about = "A message id shows its newest dead letter. The preview of the body escapes what could harm a terminal.",
+	.about = "A message id shows its newest dead letter. The preview of the body escapes what could\n"
+		 "harm a terminal.",
 	.examples = "dlq show 01JE2X5M8Q4Z6T9K3B7C1D0FGH # facts, history and body\n"
 		    "dlq show order-17 --body > order.json # the bytes, to edit and redrive with --body",
 	.options = options,

@@ -23,7 +23,8 @@ static bool list_item(json_t *t, void *arg)
 	json_array_foreach(json_object_get(t, "queues"), i, q) {
 		size_t n = strlen(queues);
 
-		snprintf(queues + n, sizeof(queues) - n, "%s%s", i ? "," : "", json_string_value(q) ? json_string_value(q) : "");
+		snprintf(queues + n, sizeof(queues) - n, "%s%s", i ? "," : "",
+			 json_string_value(q) ? json_string_value(q) : "");
 	}
 	table_cell(&l->table, jstr(t, "name"));
 	table_cell(&l->table, jstr(t, "role"));
@@ -54,7 +55,8 @@ static int create(struct cli *c, struct client *cl)
 
 	while ((queue = cli_opt_next(c, "queue", &at)))
 		json_array_append_new(queues, json_string(queue));
-	body = json_pack("{s:s, s:s, s:s*}", "name", c->args[1], "role", role ? role : "operator", "expires_in", cli_opt(c, "expires-in"));
+	body = json_pack("{s:s, s:s, s:s*}", "name", c->args[1], "role", role ? role : "operator", "expires_in",
+			 cli_opt(c, "expires-in"));
 	if (json_array_size(queues))
 		json_object_set(body, "queues", queues);
 	json_decref(queues);
@@ -121,7 +123,8 @@ const struct command cmd_token = {
 	.name = "token",
 	.synopsis = "[list]\ncreate NAME [--role ROLE] [--queue QUEUE]... [--expires-in DURATION]\nrevoke NAME",
 	.summary = "make, list and revoke access tokens",
-	.about = "The name of a token is the operator in the audit log: give each person and each program its own. Needs role admin.",
+	.about = "The name of a token is the operator in the audit log: give each person and each program\n"
+		 "its own. Needs role admin.",
 	.examples = "dlq token create ada --role operator # for a colleague\n"
 		    "dlq token create shop --queue 'orders*' --expires-in 90d # for a program\n"
 		    "dlq token revoke ada",

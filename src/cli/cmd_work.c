@@ -1,8 +1,8 @@
 /*
  * cmd_work.c - a pull worker that runs a command per message.
  *
- * One thread per slot, each with its own client: receive one message, run the command, settle. The main thread waits for
- * signals. `stopping` is set by it and read by the slots; after a second signal kill_fd is readable for every slot.
+ * One thread per slot, each with its own client: receive one message, run the command, settle. The main thread waits
+ * for signals. `stopping` is set by it and read by the slots; after a second signal kill_fd is readable for every slot.
  *
  * A slot waits for messages in short long-polls that are never broken off: a message handed out to a connection that is
  * gone would cost an attempt.
@@ -33,26 +33,26 @@ extern char **environ;
 
 struct worker {
 	struct cli *c;
-	struct client *client;     /* cloned by the slots */
+	struct client *client;           /* cloned by the slots */
 	char *receive, *settle, *extend; /* paths */
 	const char *name;
 	char visibility[32];
 	int64_t visibility_ms, timeout_ms;
 	bool until_empty;
 	atomic_bool stopping;
-	atomic_int running;        /* slots */
+	atomic_int running; /* slots */
 	atomic_long done, failed, released;
 	int kill_fd, ended_fd;
-	pthread_mutex_t lock;      /* fatal, and output lines */
-	struct dlq_err fatal;      /* code != OK: the worker cannot go on */
+	pthread_mutex_t lock; /* fatal, and output lines */
+	struct dlq_err fatal; /* code != OK: the worker cannot go on */
 };
 
 struct slot {
 	struct worker *w;
 	struct client *cl;
 	pthread_t thread;
-	const char *receipt;       /* of the message being worked */
-	bool lost;                 /* its lease is gone */
+	const char *receipt; /* of the message being worked */
+	bool lost;           /* its lease is gone */
 };
 
 static void fatal(struct worker *w, const struct dlq_err *err)
@@ -82,8 +82,8 @@ static void env_add(struct arena *a, char **env, int *n, const char *name, const
 /* Our own variables, without those of a worker around us, and the facts of the message. */
 static char **environment(struct arena *a, const struct worker *w, const json_t *d)
 {
-	static const char *const mine[] = {"DLQ_ID=", "DLQ_QUEUE=", "DLQ_ATTEMPT=", "DLQ_KEY=", "DLQ_REDRIVES=", "DLQ_CONTENT_TYPE=",
-					   "DLQ_HEADER_"};
+	static const char *const mine[] = {"DLQ_ID=",       "DLQ_QUEUE=",        "DLQ_ATTEMPT=", "DLQ_KEY=",
+					   "DLQ_REDRIVES=", "DLQ_CONTENT_TYPE=", "DLQ_HEADER_"};
 	const json_t *headers = json_object_get(d, "headers");
 	size_t room = json_object_size(headers) + 16;
 	const char *key;
@@ -117,8 +117,9 @@ static char **environment(struct arena *a, const struct worker *w, const json_t 
 		size_t len = (size_t)snprintf(name, sizeof(name), "DLQ_HEADER_%s", key);
 
 		for (size_t i = 0; i < len && i < sizeof(name) - 1; i++)
-			name[i] = name[i] >= 'a' && name[i] <= 'z' ? (char)(name[i] - 32) :
-				  (name[i] >= 'A' && name[i] <= 'Z') || (name[i] >= '0' && name[i] <= '9') ? name[i] : '_';
+			name[i] = name[i] >= 'a' && name[i] <= 'z' ? (char)(name[i] - 32)
+				  : (name[i] >= 'A' && name[i] <= 'Z') || (name[i] >= '0' && name[i] <= '9') ? name[i]
+													     : '_';
 		env_add(a, env, &n, name, json_string_value(value) ? json_string_value(value) : "");
 	}
 	env[n] = NULL;
@@ -151,7 +152,9 @@ static json_t *error_of(const struct run *r)
 	const char *line = last.n ? memrchr(last.p, '\n', last.n) : NULL;
 	if (line)
 		last = str_trim((struct str){line + 1, last.n - (size_t)(line + 1 - last.p)});
-	snprintf(fallback, sizeof(fallback), r->end == RUN_NOT_STARTED ? "the command could not be started: %s" : "the command said nothing on stderr",
+	snprintf(fallback, sizeof(fallback),
+		 r->end == RUN_NOT_STARTED ? "the command could not be started: %s"
+					   : "the command said nothing on stderr",
 		 strerror(r->status));
 	json_object_set_new(error, "message", last.n ? json_stringn(last.p, last.n) : json_string(fallback));
 	if (text.n)
@@ -190,15 +193,16 @@ static void report(struct slot *s, const json_t *d, const char *outcome, const j
 		atomic_fetch_add(&w->failed, 1);
 	pthread_mutex_lock(&w->lock);
 	if (w->c->json) {
-		json_t *line = json_pack("{s:s, s:s, s:s, s:O*, s:s*}", "id", jstr(d, "id"), "outcome", outcome, "result",
-					 jstr(result, "result"), "error", error,
-					 "dlq_id", *jstr(result, "dlq_id") ? jstr(result, "dlq_id") : NULL);
+		json_t *line = json_pack("{s:s, s:s, s:s, s:O*, s:s*}", "id", jstr(d, "id"), "outcome", outcome,
+					 "result", jstr(result, "result"), "error", error, "dlq_id",
+					 *jstr(result, "dlq_id") ? jstr(result, "dlq_id") : NULL);
 
 		json_line(line);
 		fflush(stdout);
 		json_decref(line);
 	} else if (strcmp(outcome, "ok")) {
-		fprintf(stderr, "dlq work: %s: %s, %s: %s%s%s\n", jstr(d, "id"), outcome, error ? jstr(error, "type") : "stopped",
+		fprintf(stderr, "dlq work: %s: %s, %s: %s%s%s\n", jstr(d, "id"), outcome,
+			error ? jstr(error, "type") : "stopped",
 			text_safe(str_of(error ? jstr(error, "message") : ""), safe, sizeof(safe)),
 			!strcmp(jstr(result, "result"), "dead") ? "; dead letter " : "", jstr(result, "dlq_id"));
 	}
@@ -216,14 +220,17 @@ static void settle(struct slot *s, const json_t *d, const char *outcome, json_t 
 	int64_t deadline = (int64_t)ts.tv_sec * 1000 + w->visibility_ms;
 	for (;;) {
 		struct dlq_err err = {0};
-		json_t *r = json_pack("{s:s, s:s, s:O*}", "receipt", jstr(d, "receipt"), "outcome", outcome, "error", error);
-		json_t *answer = client_json(s->cl, "POST", w->settle, json_pack("{s:s, s:[o]}", "worker", w->name, "results", r), &err);
+		json_t *r = json_pack("{s:s, s:s, s:O*}", "receipt", jstr(d, "receipt"), "outcome", outcome, "error",
+				      error);
+		json_t *answer = client_json(s->cl, "POST", w->settle,
+					     json_pack("{s:s, s:[o]}", "worker", w->name, "results", r), &err);
 
 		if (answer) {
 			json_t *result = json_array_get(json_object_get(answer, "results"), 0);
 
 			if (!strcmp(jstr(result, "result"), "gone"))
-				fprintf(stderr, "dlq work: %s: the lease was over before it was settled as %s\n", jstr(d, "id"), outcome);
+				fprintf(stderr, "dlq work: %s: the lease was over before it was settled as %s\n",
+					jstr(d, "id"), outcome);
 			report(s, d, outcome, error, result);
 			json_decref(answer);
 			break;
@@ -280,8 +287,8 @@ static void work_one(struct slot *s, const json_t *d)
 	} else if (r->end == RUN_NOT_STARTED && r->status != E2BIG) {
 		struct dlq_err err = {0};
 
-		err_set(&err, r->status == ENOENT ? DLQ_NOT_FOUND : DLQ_SYSTEM, "cannot start %s: %s; the message was given back",
-			w->c->tail[0], strerror(r->status));
+		err_set(&err, r->status == ENOENT ? DLQ_NOT_FOUND : DLQ_SYSTEM,
+			"cannot start %s: %s; the message was given back", w->c->tail[0], strerror(r->status));
 		fatal(w, &err);
 		settle(s, d, "release", NULL);
 	} else {
@@ -299,8 +306,8 @@ static bool slot_step(struct slot *s, int *pause)
 {
 	struct worker *w = s->w;
 	struct dlq_err err = {0};
-	json_t *ask = json_pack("{s:i, s:s, s:s, s:s}", "max", 1, "wait", w->until_empty ? "0s" : POLL_WAIT, "visibility_timeout",
-				w->visibility, "worker", w->name);
+	json_t *ask = json_pack("{s:i, s:s, s:s, s:s}", "max", 1, "wait", w->until_empty ? "0s" : POLL_WAIT,
+				"visibility_timeout", w->visibility, "worker", w->name);
 	json_t *answer = client_json(s->cl, "POST", w->receive, ask, &err);
 
 	if (!answer) {
@@ -353,7 +360,8 @@ static void supervise(struct worker *w, int signals)
 			continue;
 		if (!got++) {
 			atomic_store(&w->stopping, true);
-			fprintf(stderr, "dlq work: no new messages; waiting for the running ones, a second signal ends them\n");
+			fprintf(stderr,
+				"dlq work: no new messages; waiting for the running ones, a second signal ends them\n");
 		} else if (write(w->kill_fd, &one, sizeof(one)) < 0) {
 			return;
 		}
@@ -408,8 +416,8 @@ static int work(struct worker *w, int64_t slots)
 		client_free(list[i].cl);
 	}
 	if (!w->c->json)
-		fprintf(stderr, "dlq work: %ld done, %ld failed, %ld given back\n", atomic_load(&w->done), atomic_load(&w->failed),
-			atomic_load(&w->released));
+		fprintf(stderr, "dlq work: %ld done, %ld failed, %ld given back\n", atomic_load(&w->done),
+			atomic_load(&w->failed), atomic_load(&w->released));
 	if (w->fatal.code)
 		rc = cli_fail(&w->fatal);
 	close(signals);
@@ -440,7 +448,8 @@ static int run(struct cli *c)
 		return cli_usage(c, c->n_args ? "one queue, and the command after --" : "which queue?");
 	if (!c->n_tail)
 		return cli_usage(c, "which command? It comes after --, as in: dlq work %s -- ./handle", c->args[0]);
-	if (!cli_opt_int(c, "concurrency", 1, SLOTS_MAX, 1, &slots) || !cli_opt_duration(c, "timeout", 0, &w.timeout_ms) ||
+	if (!cli_opt_int(c, "concurrency", 1, SLOTS_MAX, 1, &slots) ||
+	    !cli_opt_duration(c, "timeout", 0, &w.timeout_ms) ||
 	    !cli_opt_duration(c, "visibility-timeout", 0, &w.visibility_ms))
 		return EXIT_USAGE;
 	if (cli_opt(c, "visibility-timeout") && (w.visibility_ms < 1000 || w.visibility_ms > 43200000))
@@ -478,19 +487,23 @@ const struct command cmd_work = {
 	.name = "work",
 	.synopsis = "QUEUE [OPTIONS] -- COMMAND [ARGUMENT]...",
 	.summary = "run a command for each message of a queue",
-	.about = "The body is on stdin; the facts are in the environment: DLQ_ID, DLQ_QUEUE, DLQ_ATTEMPT (1 at the first run), DLQ_KEY,\n"
-		 "DLQ_REDRIVES, DLQ_CONTENT_TYPE and DLQ_HEADER_NAME for each header.\n"
+	.about = "The body is on stdin; the facts are in the environment: DLQ_ID, DLQ_QUEUE, DLQ_ATTEMPT\n"
+		 "(1 at the first run), DLQ_KEY, DLQ_REDRIVES, DLQ_CONTENT_TYPE and DLQ_HEADER_NAME for\n"
+		 "each header.\n"
 		 "\n"
-		 "The exit code of the command is the outcome: 0 done; 65 and 100 permanent, the message is dead at once; 75, 111 and\n"
-		 "every other one transient, it is tried again later; so are a signal and --timeout. The last line of stderr is the\n"
-		 "error, the last 4 KiB of it the detail. The queue's classify rules may decide otherwise by exit_code or message.\n"
+		 "The exit code of the command is the outcome: 0 done; 65 and 100 permanent, the message\n"
+		 "is dead at once; 75, 111 and every other one transient, it is tried again later; so are\n"
+		 "a signal and --timeout. The last line of stderr is the error, the last 4 KiB of it the\n"
+		 "detail. The queue's classify rules may decide otherwise by exit_code or message.\n"
 		 "\n"
-		 "SIGTERM or SIGINT: takes no new message and waits for the running commands. A second one ends them; their messages\n"
-		 "are given back and that costs no attempt. A command that cannot be started at all ends the worker (exit code 3 when\n"
-		 "there is no such file), and its message is given back.",
-	.examples = "dlq work orders -- ./handle-order # one at a time\n"
-		    "dlq work thumbnails --concurrency 8 --timeout 1m -- sh -c 'convert - -resize 200x thumb-$DLQ_ID.jpg'\n"
-		    "dlq work orders --until-empty -- ./handle-order # from cron",
+		 "SIGTERM or SIGINT: takes no new message and waits for the running commands. A second one\n"
+		 "ends them; their messages are given back and that costs no attempt. A command that\n"
+		 "cannot be started at all ends the worker (exit code 3 when there is no such file), and\n"
+		 "its message is given back.",
+	.examples =
+		"dlq work orders -- ./handle-order # one at a time\n"
+		"dlq work thumbnails --concurrency 8 --timeout 1m -- sh -c 'convert - -resize 200x thumb-$DLQ_ID.jpg'\n"
+		"dlq work orders --until-empty -- ./handle-order # from cron",
 	.options = options,
 	.client = true,
 	.tail = true,

@@ -22,8 +22,8 @@ void demo_title(const struct demo *d)
 {
 	char orders[32], bad[32];
 
-	printf("\n%sdlq demo%s  %s orders come in. The label printer's worker cannot encode the SKU of %s of them.\n\n", term_bold(),
-	       term_reset(), count_format(d->orders, orders), count_format(d->bad, bad));
+	printf("\n%sdlq demo%s  %s orders come in. The label printer's worker cannot encode the SKU of %s of them.\n\n",
+	       term_bold(), term_reset(), count_format(d->orders, orders), count_format(d->bad, bad));
 	fflush(stdout);
 }
 
@@ -106,7 +106,8 @@ static void draw_tty(struct demo *d, const struct demo_counts *n, const char *ph
 	bar("retrying", n->retrying, d->orders, term_yellow());
 	bar("dead", n->dead, d->orders, term_red());
 	bar("done", n->done, d->orders, term_green());
-	printf("\033[K\n  %s%-28s %6.1f s   %lld deliveries/s%s\033[K\n", term_dim(), phase, seconds, (long long)per_second, term_reset());
+	printf("\033[K\n  %s%-28s %6.1f s   %lld deliveries/s%s\033[K\n", term_dim(), phase, seconds,
+	       (long long)per_second, term_reset());
 	drawn += 2;
 	draw_recent(d);
 }
@@ -121,9 +122,9 @@ void demo_draw(struct demo *d, const struct demo_counts *n, const char *phase, b
 	if (d->tty) {
 		draw_tty(d, n, phase, seconds, per_second);
 	} else if (last || now - last_line >= 2000) {
-		printf("%6.1f s  %s: sent %lld, waiting %lld, leased %lld, retrying %lld, dead %lld, done %lld\n", seconds, phase,
-		       (long long)n->sent, (long long)(n->ready - n->retrying), (long long)n->leased, (long long)n->retrying,
-		       (long long)n->dead, (long long)n->done);
+		printf("%6.1f s  %s: sent %lld, waiting %lld, leased %lld, retrying %lld, dead %lld, done %lld\n",
+		       seconds, phase, (long long)n->sent, (long long)(n->ready - n->retrying), (long long)n->leased,
+		       (long long)n->retrying, (long long)n->dead, (long long)n->done);
 		last_line = now;
 	}
 	fflush(stdout);

@@ -44,10 +44,15 @@ void *demo_sender(void *arg)
 
 		buf_clear(&text);
 		for (; n < SEND_BATCH && order <= d->orders; n++, order++)
-			buf_addf(&text, "{\"content_type\":\"application/json\",\"body\":\"{\\\"order\\\":%d,\\\"sku\\\":\\\"AB%s%04d-X\\\"}\"}\n",
+			buf_addf(&text,
+				 "{\"content_type\":\"application/json\","
+				 "\"body\":\"{\\\"order\\\":%d,\\\"sku\\\":\\\"AB%s%04d-X\\\"}\"}\n",
 				 order, demo_is_bad(d, order) ? "%2F" : "-", (order * 7919 + 1994) % 10000);
 		struct client_call call = {
-			.method = "POST", .path = path.p, .body = buf_str(&text), .content_type = "application/x-ndjson",
+			.method = "POST",
+			.path = path.p,
+			.body = buf_str(&text),
+			.content_type = "application/x-ndjson",
 		};
 		enum dlq_code code = client_call(cl, &call, &err);
 		if (!code && call.status != 201)
@@ -69,8 +74,8 @@ void *demo_sender(void *arg)
 static void remember(struct demo *d, int order, int64_t attempt, const char *message)
 {
 	pthread_mutex_lock(&d->lock);
-	snprintf(d->recent[d->n_recent++ % DEMO_RECENT], sizeof(d->recent[0]), "order %-5d attempt %lld  EncodeError: %s", order,
-		 (long long)attempt, message);
+	snprintf(d->recent[d->n_recent++ % DEMO_RECENT], sizeof(d->recent[0]),
+		 "order %-5d attempt %lld  EncodeError: %s", order, (long long)attempt, message);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -87,9 +92,10 @@ static json_t *handle(struct demo *d, const json_t *delivery)
 	if (strchr(sku, '%') && !atomic_load(&d->fixed)) {
 		snprintf(message, sizeof(message), "cannot encode SKU \"%s\": bad escape", sku);
 		remember(d, order, jint(delivery, "attempts") + 1, message);
-		result = json_pack("{s:s, s:s, s:{s:s, s:s, s:s}}", "receipt", jstr(delivery, "receipt"), "outcome", "transient", "error",
-				   "type", "EncodeError", "message", message, "detail",
-				   "at encode_sku (labels.c:118)\nat print_label (labels.c:40)\nat handle_order (worker.c:77)");
+		result = json_pack(
+			"{s:s, s:s, s:{s:s, s:s, s:s}}", "receipt", jstr(delivery, "receipt"), "outcome", "transient",
+			"error", "type", "EncodeError", "message", message, "detail",
+			"at encode_sku (labels.c:118)\nat print_label (labels.c:40)\nat handle_order (worker.c:77)");
 	} else {
 		if (order >= 1 && order <= d->orders)
 			atomic_fetch_add(&d->done[order], 1);
@@ -99,20 +105,23 @@ static json_t *handle(struct demo *d, const json_t *delivery)
 	return result;
 }
 
-static bool work_once(struct demo *d, struct client *cl, const char *receive, const char *settle, const char *name, struct dlq_err *err)
+static bool work_once(struct demo *d, struct client *cl, const char *receive, const char *settle, const char *name,
+		      struct dlq_err *err)
 {
 	json_t *results = json_array(), *delivery, *answer;
 	size_t i;
 
 	answer = client_json(cl, "POST", receive,
-			     json_pack("{s:i, s:s, s:s, s:s}", "max", RECEIVE_MAX, "wait", "200ms", "worker", name, "visibility_timeout", "60s"),
+			     json_pack("{s:i, s:s, s:s, s:s}", "max", RECEIVE_MAX, "wait", "200ms", "worker", name,
+				       "visibility_timeout", "60s"),
 			     err);
 	json_array_foreach(json_object_get(answer, "deliveries"), i, delivery)
 		json_array_append_new(results, handle(d, delivery));
 	bool ok = answer != NULL;
 	json_decref(answer);
 	if (json_array_size(results)) {
-		answer = client_json(cl, "POST", settle, json_pack("{s:s, s:O}", "worker", name, "results", results), err);
+		answer = client_json(cl, "POST", settle, json_pack("{s:s, s:O}", "worker", name, "results", results),
+				     err);
 		ok = answer != NULL;
 		json_decref(answer);
 	}

@@ -6,15 +6,16 @@
 #include "cli/cli.h"
 #include "cli/term.h"
 
-static const char exit_text[] = "0\tall went well\n"
-				"1\tit ran, but not all of it succeeded (refused lines, no message came, an account that does not balance)\n"
-				"2\tthe command, an option, a name or a setting is not valid; too large\n"
-				"3\tthere is no such queue, message, dead letter or file\n"
-				"4\tno valid token, or the token does not allow this\n"
-				"5\tthe state does not allow this (conflict, in another redrive, receipt gone)\n"
-				"6\ttry again later: queue full, server busy or stopping, unreachable, too slow\n"
-				"7\tthe store or the operating system failed; on start: store locked, damaged or newer, address in use\n"
-				"70\ta fault in dlq itself\n";
+static const char exit_text[] =
+	"0\tall went well\n"
+	"1\tit ran, but not all of it succeeded (refused lines, no message came, an account that does not balance)\n"
+	"2\tthe command, an option, a name or a setting is not valid; too large\n"
+	"3\tthere is no such queue, message, dead letter or file\n"
+	"4\tno valid token, or the token does not allow this\n"
+	"5\tthe state does not allow this (conflict, in another redrive, receipt gone)\n"
+	"6\ttry again later: queue full, server busy or stopping, unreachable, too slow\n"
+	"7\tthe store or the operating system failed; on start: store locked, damaged or newer, address in use\n"
+	"70\ta fault in dlq itself\n";
 
 static const char env_text[] = "DLQ_URL\tthe server that commands talk to\n"
 			       "DLQ_TOKEN\tthe token they use; else the local server's admin.token\n"
@@ -27,8 +28,9 @@ static void print_options(const struct cli_option *list)
 	for (; list && list->name; list++) {
 		char left[64];
 
-		snprintf(left, sizeof(left), "--%s%s%s", list->name, list->value ? " " : "", list->value ? list->value : "");
-		printf("  %-26s %s\n", left, list->help);
+		snprintf(left, sizeof(left), "--%s%s%s", list->name, list->value ? " " : "",
+			 list->value ? list->value : "");
+		printf("  %-31s %s\n", left, list->help);
 	}
 }
 
@@ -82,7 +84,8 @@ void cli_help(const struct command *command)
 	}
 	printf("%sdlq %s%s - %s\n\n", term_bold(), command->name, term_reset(), command->summary);
 	printf("%sUsage:%s\n", term_bold(), term_reset());
-	each_line(command->synopsis && command->synopsis[0] ? command->synopsis : "\n", print_synopsis, (void *)command->name);
+	each_line(command->synopsis && command->synopsis[0] ? command->synopsis : "\n", print_synopsis,
+		  (void *)command->name);
 	if (command->about) {
 		printf("\n");
 		each_line(command->about, print_indented, NULL);
@@ -244,8 +247,11 @@ static void man_dlq(struct buf *out)
 		buf_addf(out, ".It Cm %s\n", cli_commands[i]->name);
 		man_line(out, str_of(cli_commands[i]->summary));
 	}
-	buf_addz(out, ".El\n.Sh OPTIONS\nEvery command takes these, and those that talk to a server take\n.Fl \\-url\nand\n.Fl \\-data .\n"
-		      ".Bl -tag -width Ds\n");
+	buf_addz(
+		out,
+		".El\n.Sh OPTIONS\nEvery command takes these, and those that talk to a server take\n"
+		".Fl \\-url\nand\n.Fl \\-data .\n"
+		".Bl -tag -width Ds\n");
 	man_options(out, cli_common_options);
 	man_options(out, cli_client_options);
 	buf_addz(out, ".El\n");
@@ -297,8 +303,8 @@ static int run(struct cli *c)
 		for (; cli_commands[n] && n < ARRAY_LEN(names); n++)
 			names[n] = cli_commands[n]->name;
 		const char *near = str_nearest(str_of(c->args[0]), names, n);
-		return cli_usage(c, "there is no command `%s`%s%s%s", c->args[0], near ? "; did you mean `dlq help " : "",
-				 near ? near : "", near ? "`?" : "");
+		return cli_usage(c, "there is no command `%s`%s%s%s", c->args[0],
+				 near ? "; did you mean `dlq help " : "", near ? near : "", near ? "`?" : "");
 	}
 	cli_help(command);
 	return 0;

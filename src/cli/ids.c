@@ -55,8 +55,8 @@ bool confirm(struct cli *c, int64_t count, const char *what, int *rc)
 	snprintf(question, sizeof(question), "%s %s dead letters?", what, count_format(count, n));
 	if (ask_yes(question))
 		return true;
-	*rc = term_is_tty(0) && term_is_tty(2) ? EXIT_PARTIAL
-					       : cli_usage(c, "this would %s %s dead letters; say --yes to do it, --dry-run to look",
-							   what, n);
+	*rc = term_is_tty(0) && term_is_tty(2)
+		      ? EXIT_PARTIAL
+		      : cli_usage(c, "this would %s %s dead letters; say --yes to do it, --dry-run to look", what, n);
 	return false;
 }

@@ -8,7 +8,8 @@ struct ids {
 	char **list;
 	int n;
 };
-/* The arguments; "-" reads ids from stdin, one a line (anything after white space is ignored). False: error printed, *rc set. */
+/* The arguments; "-" reads ids from stdin, one a line (anything after white space is ignored). False: error printed,
+ * *rc set. */
 bool ids_read(struct cli *c, struct ids *ids, int *rc);
 void ids_release(struct ids *ids);
 /* Above one: says the count and asks, or wants --yes. False: not confirmed, *rc set. */

@@ -4,8 +4,8 @@
 
 #define PAGE 1000
 
-enum dlq_code page_each(struct client *cl, const char *path, int64_t limit, bool (*item)(json_t *v, void *arg), void *arg,
-			struct dlq_err *err)
+enum dlq_code page_each(struct client *cl, const char *path, int64_t limit, bool (*item)(json_t *v, void *arg),
+			void *arg, struct dlq_err *err)
 {
 	char *cursor = NULL;
 	enum dlq_code code = DLQ_OK;
@@ -16,7 +16,8 @@ enum dlq_code page_each(struct client *cl, const char *path, int64_t limit, bool
 		json_t *page, *v;
 		size_t i;
 
-		buf_addf(&url, "%s%slimit=%lld", path, strchr(path, '?') ? "&" : "?", (long long)(limit < PAGE ? limit : PAGE));
+		buf_addf(&url, "%s%slimit=%lld", path, strchr(path, '?') ? "&" : "?",
+			 (long long)(limit < PAGE ? limit : PAGE));
 		url_query(&url, "cursor", cursor);
 		buf_addc(&url, 0);
 		page = client_json(cl, "GET", url.p, NULL, err);

@@ -26,7 +26,8 @@ const struct setting settings_table[SET_COUNT] = {
 	[SET_MAX_CONNECTIONS] = {"limits.max_connections", SETTING_COUNT, "12000", 1, 100000, NULL, false},
 	[SET_IDLE_TIMEOUT] = {"limits.idle_timeout", SETTING_DURATION, "60s", 1000, HOUR, NULL, false},
 	[SET_REQUEST_TIMEOUT] = {"limits.request_timeout", SETTING_DURATION, "30s", 1000, HOUR, NULL, false},
-	[SET_MAX_WAITING_OPERATIONS] = {"limits.max_waiting_operations", SETTING_COUNT, "20000", 1, 1000000, NULL, false},
+	[SET_MAX_WAITING_OPERATIONS] = {"limits.max_waiting_operations", SETTING_COUNT, "20000", 1, 1000000, NULL,
+					false},
 	[SET_MAX_WAITING_BYTES] = {"limits.max_waiting_bytes", SETTING_SIZE, "64MiB", MIB, 4096 * MIB, NULL, false},
 	[SET_DRAIN_TIMEOUT] = {"limits.drain_timeout", SETTING_DURATION, "10s", 0, HOUR, NULL, false},
 };
@@ -72,7 +73,8 @@ static enum dlq_code expand_env(struct arena *a, struct doc *d, bool *used, stru
 	struct str t = d->text;
 
 	for (size_t i = 0; i < t.n && !code;) {
-		const char *close = i + 2 < t.n && t.p[i] == '$' && t.p[i + 1] == '{' ? memchr(t.p + i, '}', t.n - i) : NULL;
+		const char *close =
+			i + 2 < t.n && t.p[i] == '$' && t.p[i + 1] == '{' ? memchr(t.p + i, '}', t.n - i) : NULL;
 
 		if (i + 2 < t.n && !memcmp(t.p + i, "$${", 3)) {
 			buf_addz(&out, "${");
@@ -85,7 +87,10 @@ static enum dlq_code expand_env(struct arena *a, struct doc *d, bool *used, stru
 			if (value)
 				buf_addz(&out, value);
 			else
-				code = doc_fail(d, err, "the environment has no variable %s; set it, or write $${ for a plain ${", name);
+				code = doc_fail(
+					d, err,
+					"the environment has no variable %s; set it, or write $${ for a plain ${",
+					name);
 			*used = true;
 			i = (size_t)(close - t.p) + 1;
 		} else {
@@ -139,10 +144,12 @@ static enum dlq_code check_address(const struct doc *d, struct str text, struct 
 		if (port <= 65535 && end == text.p + text.n)
 			return DLQ_OK;
 	}
-	return doc_fail(d, err, "\"" STR_FMT "\" is no address; HOST:PORT is wanted, such as 127.0.0.1:7357 or [::1]:0", STR_ARG(text));
+	return doc_fail(d, err, "\"" STR_FMT "\" is no address; HOST:PORT is wanted, such as 127.0.0.1:7357 or [::1]:0",
+			STR_ARG(text));
 }
 
-static enum dlq_code read_value(const struct setting *row, const struct doc *d, struct setting_value *v, struct dlq_err *err)
+static enum dlq_code read_value(const struct setting *row, const struct doc *d, struct setting_value *v,
+				struct dlq_err *err)
 {
 	enum log_level level;
 	enum dlq_code code = doc_str(d, &v->text, err);
@@ -156,7 +163,8 @@ static enum dlq_code read_value(const struct setting *row, const struct doc *d, 
 		return check_address(d, v->text, err);
 	case SETTING_LEVEL:
 		if (!log_level_parse(v->text, &level))
-			return doc_fail(d, err, "\"" STR_FMT "\" is none of debug, info, warn, error", STR_ARG(v->text));
+			return doc_fail(d, err, "\"" STR_FMT "\" is none of debug, info, warn, error",
+					STR_ARG(v->text));
 		v->num = level;
 		return DLQ_OK;
 	case SETTING_FORMAT:
@@ -178,7 +186,8 @@ static enum dlq_code read_value(const struct setting *row, const struct doc *d, 
 }
 
 /* A value that is written nowhere in the file. `place` is shown in errors. */
-static enum dlq_code take_text(struct settings *s, enum setting_id id, const char *text, const char *place, struct dlq_err *err)
+static enum dlq_code take_text(struct settings *s, enum setting_id id, const char *text, const char *place,
+			       struct dlq_err *err)
 {
 	struct doc d = {.kind = DOC_SCALAR, .key = str_of(settings_table[id].key), .file = place};
 	struct setting_value v = {0};
@@ -240,7 +249,8 @@ static enum dlq_code read_queues(struct settings *s, const struct doc *list, str
 	if (!list)
 		return DLQ_OK;
 	if (list->kind != DOC_LIST)
-		return doc_fail(list, err, "a list of queues is wanted, each an entry that starts with \"- name: ...\"");
+		return doc_fail(list, err,
+				"a list of queues is wanted, each an entry that starts with \"- name: ...\"");
 	for (const struct doc *d = list->child; d; d = d->next)
 		n++;
 	s->queues = mem_array((size_t)n + 1, sizeof(*s->queues));
@@ -266,7 +276,8 @@ static enum dlq_code read_file(struct settings *s, const char *file, struct doc 
 
 	*root = NULL;
 	if (!code)
-		code = doc_from_yaml(&s->arena, arena_str(&s->arena, buf_str(&text)), arena_str(&s->arena, str_of(file)).p, root, err);
+		code = doc_from_yaml(&s->arena, arena_str(&s->arena, buf_str(&text)),
+				     arena_str(&s->arena, str_of(file)).p, root, err);
 	buf_release(&text);
 	if (code || !*root || (*root)->kind == DOC_NULL) {
 		*root = code ? *root : NULL;
@@ -296,7 +307,8 @@ static enum dlq_code take_node(struct settings *s, enum setting_id id, struct do
 	return DLQ_OK;
 }
 
-static enum dlq_code load_one(struct settings *s, enum setting_id id, const struct doc *root, const struct cli *c, struct dlq_err *err)
+static enum dlq_code load_one(struct settings *s, enum setting_id id, const struct doc *root, const struct cli *c,
+			      struct dlq_err *err)
 {
 	const struct setting *row = &settings_table[id];
 	const char *flag = c && row->flag ? cli_opt(c, row->flag) : NULL;

@@ -17,8 +17,8 @@ const char *term_reset(void);
 bool term_is_tty(int fd);
 int term_width(void); /* columns of stdout, 80 if unknown */
 
-/* s as printable UTF-8 on one line: control characters and bytes that are no text become \n, \t, \xNN. Cut to n - 1 bytes
- * with "..." at the end. Gives out. */
+/* s as printable UTF-8 on one line: control characters and bytes that are no text become \n, \t, \xNN. Cut to n - 1
+ * bytes with "..." at the end. Gives out. */
 char *text_safe(struct str s, char *out, size_t n);
 /* The same into a buffer; newlines and tabs are kept with `lines`. */
 void text_safe_buf(struct str s, bool lines, struct buf *out);

@@ -63,7 +63,7 @@ class Help(unittest.TestCase):
         self.assertRegex(out, r"^dlq \d+\.\d+\.\d+\nlibcurl \d")
         doc = json.loads(run_cli(["version", "--json"])[1])
         self.assertEqual(out.split()[1], doc["version"])
-        self.assertIn("libmicrohttpd", doc["libraries"])
+        self.assertIn("jansson", doc["libraries"])
         self.assertEqual(run_cli(["--version"])[1], out)
 
 

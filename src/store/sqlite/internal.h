@@ -1,0 +1,267 @@
+/*
+ * internal.h - what the files of the SQLite store share.
+ *
+ * ERRORS. A connection remembers its first error (conn.rc); from then on its statements do nothing, so an operation may
+ * run all its steps and ask once, at its end, with conn_code. The writer's error is cleared by rollback (every error
+ * loses the transaction), a reader's at the start of its next read.
+ *
+ * LOCKS. ck_lock guards the state of the checkpoint thread and of the gate for readers; nothing else is taken under it.
+ */
+#ifndef STORE_SQLITE_INTERNAL_H
+#define STORE_SQLITE_INTERNAL_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/sqlite/sqlite_store.h"
+#include "store/sqlite/statements.h"
+
+#define SQLITE_STORE_APP_ID 0x646c7131 /* "dlq1" */
+#define I(x) ((int64_t)(x))            /* q_bind takes 64-bit integers only */
+#define BULK 8                         /* rows of one multi-row INSERT */
+
+enum statement {
+#define X(name, sql) Q_##name,
+	STATEMENTS(X)
+#undef X
+	Q_BULK_PAYLOAD, Q_BULK_READY, Q_BULK_LEASED, /* BULK rows each, text built at first use */
+	Q_COUNT
+};
+
+struct conn {
+	sqlite3 *db;
+	sqlite3_stmt *st[Q_COUNT];
+	int rc;            /* the first error, or SQLITE_OK */
+	int sys_errno;
+	char msg[240];
+	int64_t steps_left; /* readers: how often the progress handler still lets it go on */
+};
+
+/* ---- sql.c ---- */
+enum dlq_code conn_open(struct conn *c, const char *path, int flags);
+void conn_close(struct conn *c);
+bool conn_exec(struct conn *c, const char *sql);
+void conn_fault(struct conn *c, int rc);
+enum dlq_code conn_code(struct conn *c, struct dlq_err *err); /* DLQ_OK or what conn.rc means */
+void conn_clear(struct conn *c);
+/* The statement, reset and ready to bind; NULL after an error. */
+sqlite3_stmt *q_get(struct conn *c, enum statement q);
+/* args: i int64_t, t struct str as text (empty: NULL), T text never NULL, b struct str as blob, n int64_t where 0 is NULL.
+ * Text and blobs are borrowed until the statement is reset. */
+sqlite3_stmt *q_bind(struct conn *c, enum statement q, const char *args, ...);
+bool q_row(struct conn *c, sqlite3_stmt *st);  /* false: no more (and reset), or an error */
+void q_end(sqlite3_stmt *st);                  /* after a q_row that was true; takes NULL */
+/* Binds and runs one that gives no rows; how many rows it changed. */
+int q_run(struct conn *c, enum statement q, const char *args, ...);
+int q_step(struct conn *c, sqlite3_stmt *st);  /* the same for one already bound */
+bool q_int(struct conn *c, enum statement q, int64_t *out, const char *args, ...); /* first column of the first row */
+int64_t col(sqlite3_stmt *st, int i);
+struct str col_str(sqlite3_stmt *st, int i);                    /* borrowed until the next step */
+struct str col_copy(sqlite3_stmt *st, int i, struct arena *a);
+void bind_text(sqlite3_stmt *st, int i, struct str s);          /* empty: NULL */
+
+/* ---- migrate.c ---- */
+extern const int sqlite_schema_version;
+bool migrate_run(struct conn *c, int from);
+
+/* ---- the writer's side ---- */
+
+struct sq_queue {
+	int64_t queue_id;
+	bool ordered;
+	bool touched, created, deleted; /* in the open transaction */
+	struct store_counts now, saved; /* saved: as of the last commit; set when touched */
+};
+
+struct lease_end {
+	int64_t until, seq;
+};
+/* A min-heap of when leases end. Entries whose lease is gone or was extended are dropped when they come up. */
+struct lease_heap {
+	struct lease_end *v;
+	size_t n, cap;
+};
+
+/* Numbers that rise for ever: `next` is given out; all below `reserved` are written down as used. */
+struct number {
+	const char *meta;
+	int64_t next, reserved, reserved_saved;
+};
+
+struct claimed {
+	int64_t seq, due, attempts, lease_expirations, redrives, previous_delay, size, expires;
+};
+
+struct sq_store {
+	struct store base;
+	struct conn w;
+	struct clock *clock;
+	char *dir, *path;
+	int lock_fd;
+	bool no_sync, open_ok;
+	uint64_t id_key;
+	struct sq_queue **queues; /* by queue_id */
+	size_t n_queues, cap_queues;
+	struct sq_queue **touched;
+	size_t n_touched, cap_touched;
+	struct sq_queue *last;    /* of the last lookup */
+	struct number seq, died_no;
+	struct lease_heap heap;
+	struct lease_end *popped; /* taken from the heap in this transaction: back into it if it fails */
+	size_t n_popped, cap_popped;
+	int64_t ttl_bound;        /* no waiting message has a TTL that ends before it */
+	struct claimed *claimed;
+	size_t cap_claimed;
+	bool in_tx;
+	int64_t now, wall;        /* at begin */
+	int64_t changes0;
+	int64_t high_open, high_written;
+
+	/* checkpoint.c */
+	struct conn ck;
+	pthread_t ck_thread;
+	bool ck_started;
+	pthread_mutex_t ck_lock;
+	pthread_cond_t ck_wake, gate_open;
+	bool ck_request, ck_busy, ck_done, ck_stop, gate_closed;
+	int ck_rc;
+	int wal_pages;            /* the writer's own */
+};
+
+struct sq_reader {
+	struct store_reader base;
+	struct sq_store *store;
+	struct conn c;
+};
+
+static inline struct sq_store *sq(struct store *s)
+{
+	return (struct sq_store *)s;
+}
+
+/* tx.c */
+struct sq_queue *queue_find(struct sq_store *s, int64_t queue_id); /* NULL: none */
+struct sq_queue *queue_add(struct sq_store *s, int64_t queue_id, bool ordered);
+struct store_counts *queue_touch(struct sq_store *s, struct sq_queue *q); /* its counts, to be changed */
+int64_t number_take(struct sq_store *s, struct number *n);
+void *scratch_grow(void *p, size_t need, size_t *cap, size_t size);
+enum dlq_code sq_begin(struct store *s, struct dlq_err *err);
+enum dlq_code sq_commit(struct store *s, struct dlq_err *err);
+void sq_rollback(struct store *s);
+enum dlq_code sq_probe(struct store *s, struct dlq_err *err);
+/* Fills the memory side from the tables. */
+bool memory_load(struct sq_store *s);
+void memory_free(struct sq_store *s);
+
+/* checkpoint.c */
+bool checkpoint_start(struct sq_store *s);
+void checkpoint_stop(struct sq_store *s);
+void checkpoint_after_commit(struct sq_store *s);
+void sq_maintain(struct store *s);
+void gate_wait(struct sq_store *s); /* readers, before a read transaction */
+
+/* heap.c */
+void heap_push(struct lease_heap *h, int64_t until, int64_t seq);
+struct lease_end heap_pop(struct lease_heap *h);
+enum dlq_code sq_expired_leases(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n, int64_t *next, struct dlq_err *err);
+bool heap_load(struct sq_store *s);
+void heap_trim(struct sq_store *s);
+
+/* open.c */
+enum dlq_code sq_open(const struct store_options *o, struct store **out, struct dlq_err *err);
+void sq_close(struct store *s);
+int64_t sq_high_water_ms(struct store *s);
+
+/* ids.c */
+void id_message(const struct sq_store *s, int64_t received_at, int64_t seq, char out[ULID_LEN + 1]);
+void id_dead(const struct sq_store *s, int64_t first_died_at, int64_t seq, char out[ULID_LEN + 1]);
+void id_redrive(const struct sq_store *s, int64_t started_at, int64_t n, char out[ULID_LEN + 1]);
+struct str id_message_copy(const struct sq_store *s, struct arena *a, struct str given, int64_t received_at, int64_t seq);
+
+/* waiting.c: a message that waits. Both are given `expires` 0 for one without TTL or with redrives. */
+struct waiting {
+	int64_t queue_id, due, seq, attempts, lease_expirations, redrives, previous_delay, expires;
+};
+void waiting_add(struct sq_store *s, struct sq_queue *q, const struct waiting *w);
+/* The message leaves its lane for ever; the next of the key becomes ready. Whether one did. */
+bool lane_leave(struct sq_store *s, struct sq_queue *q, struct str key, int64_t seq);
+bool lane_is_head(struct sq_store *s, int64_t queue_id, struct str key, int64_t seq);
+enum dlq_code sq_next_due(struct store *s, int64_t queue_id, int64_t *due, struct dlq_err *err);
+enum dlq_code sq_expired_ttl(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n, int64_t *next, struct dlq_err *err);
+enum dlq_code sq_dedup_sweep(struct store *s, int64_t now, int max, int *n, int64_t *next, struct dlq_err *err);
+
+/* send.c, lease.c */
+enum dlq_code sq_send(struct store *s, int64_t queue_id, int64_t max_messages, int64_t max_bytes, struct store_send *items, int n, struct dlq_err *err);
+enum dlq_code sq_claim(struct store *s, int64_t queue_id, int64_t now, int64_t lease_until, struct str worker, const int64_t *nonces, int max,
+                       struct arena *a, struct store_delivery *out, int *n, struct dlq_err *err);
+enum dlq_code sq_done(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, bool *unheld, struct dlq_err *err);
+enum dlq_code sq_lease_get(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, struct arena *a, struct store_lease *out, struct dlq_err *err);
+enum dlq_code sq_extend(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, int64_t until, struct dlq_err *err);
+enum dlq_code sq_release(struct store *s, const struct store_lease *l, int64_t due, struct dlq_err *err);
+enum dlq_code sq_retry(struct store *s, const struct store_lease *l, const struct store_attempt *at, int lease_expirations, int64_t due,
+                       int64_t delay_ms, struct dlq_err *err);
+
+/* dead.c */
+void attempt_add(struct sq_store *s, int64_t seq, const struct store_attempt *at);
+enum dlq_code sq_bury(struct store *s, const struct store_lease *l, const struct store_attempt *at, int lease_expirations, enum reason reason,
+                      int64_t retention_due, bool notify, char dlq_id[ULID_LEN + 1], struct dlq_err *err);
+enum dlq_code sq_discard_one(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
+enum dlq_code sq_retention_due(struct store *s, int64_t now, int max, int64_t *seqs, int *n, int64_t *next, struct dlq_err *err);
+enum dlq_code sq_archive_one(struct store *s, int64_t seq, struct dlq_err *err);
+/* The facts of a dead letter; NOT_FOUND, CONFLICT unless its state is dead, IN_REDRIVE. */
+struct dead_facts {
+	int64_t seq, queue_id, redrives, died_no, first_died_at, redrive_n, body_bytes;
+	int state;
+	bool edited;
+	struct str key; /* in the arena */
+};
+bool dead_load(struct sq_store *s, int64_t seq, struct arena *a, struct dead_facts *out);
+enum dlq_code dead_free(struct sq_store *s, int64_t seq, int64_t redrive_n, struct arena *a, struct dead_facts *out, struct dlq_err *err);
+
+/* redrive.c */
+enum dlq_code redrive_conflict(struct sq_store *s, const struct dead_facts *d, int64_t redrive_n, struct dlq_err *err);
+void redrive_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a, struct store_redrive *out);
+enum dlq_code sq_redrive_one(struct store *s, int64_t seq, int64_t redrive_n, struct str redrive_id, const struct str *body, struct str operator,
+                             struct str why, int64_t due, struct dlq_err *err);
+enum dlq_code sq_redrive_create(struct store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs, struct dlq_err *err);
+enum dlq_code sq_redrive_next(struct store *s, int64_t redrive_n, int max, int64_t *seqs, int *n, struct dlq_err *err);
+enum dlq_code sq_redrive_mark(struct store *s, int64_t redrive_n, int64_t sent, int64_t skipped, enum redrive_state state, struct dlq_err *err);
+enum dlq_code sq_redrive_active(struct store *s, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
+
+/* admin.c */
+enum dlq_code sq_queue_create(struct store *s, struct str name, struct str config, bool ordered, int64_t *queue_id, struct dlq_err *err);
+enum dlq_code sq_queue_update(struct store *s, int64_t queue_id, struct str config, struct dlq_err *err);
+enum dlq_code sq_queue_pause(struct store *s, int64_t queue_id, bool paused, struct dlq_err *err);
+enum dlq_code sq_queue_delete(struct store *s, int64_t queue_id, struct dlq_err *err);
+enum dlq_code sq_queue_load(struct store *s, struct arena *a, struct store_queue **out, int *n, struct dlq_err *err);
+const struct store_counts *sq_queue_counts(struct store *s, int64_t queue_id);
+void queue_row(sqlite3_stmt *st, struct arena *a, struct store_queue *out);
+enum dlq_code sq_audit_add(struct store *s, const struct store_audit *a, struct dlq_err *err);
+enum dlq_code sq_token_add(struct store *s, const struct store_token *t, int64_t *token_id, struct dlq_err *err);
+enum dlq_code sq_token_revoke(struct store *s, struct str name, struct dlq_err *err);
+enum dlq_code sq_token_load(struct store *s, struct arena *a, struct store_token **out, int *n, struct dlq_err *err);
+enum dlq_code sq_notice_due(struct store *s, int64_t now, int max, struct arena *a, struct store_notice *out, int *n, int64_t *next, struct dlq_err *err);
+enum dlq_code sq_notice_done(struct store *s, int64_t n, struct dlq_err *err);
+enum dlq_code sq_notice_later(struct store *s, int64_t n, int64_t due, struct str error, struct dlq_err *err);
+enum dlq_code sq_meta_set(struct store *s, const char *name, struct str value, struct dlq_err *err);
+enum dlq_code sq_meta_get(struct store *s, const char *name, struct arena *a, struct str *value, struct dlq_err *err);
+/* A list that grows in an arena: the item to fill next. */
+void *list_grow(struct arena *a, void *list, int n, size_t size);
+
+/* read.c */
+enum dlq_code sq_reader_open(struct store *s, struct store_reader **out, struct dlq_err *err);
+void sq_reader_close(struct store_reader *r);
+enum dlq_code sq_read_queues(struct store_reader *r, struct str after, int limit, struct arena *a, struct store_queue **out, int *n, struct dlq_err *err);
+enum dlq_code sq_read_queue(struct store_reader *r, struct str name, struct arena *a, struct store_queue *out, struct dlq_err *err);
+enum dlq_code sq_read_dead_list(struct store_reader *r, const struct store_dead_filter *f, struct arena *a, struct store_dead_page *out, struct dlq_err *err);
+enum dlq_code sq_read_dead(struct store_reader *r, int64_t seq, struct arena *a, struct store_dead *out, struct dlq_err *err);
+enum dlq_code sq_read_attempts(struct store_reader *r, int64_t seq, int max, struct arena *a, struct store_attempt **out, int *n, struct dlq_err *err);
+enum dlq_code sq_read_body(struct store_reader *r, int64_t seq, bool original, struct arena *a, struct str *body, struct str *content_type, struct dlq_err *err);
+enum dlq_code sq_read_redrives(struct store_reader *r, int64_t before_n, int limit, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
+enum dlq_code sq_read_redrive(struct store_reader *r, int64_t n, struct arena *a, struct store_redrive *out, struct dlq_err *err);
+enum dlq_code sq_read_audit(struct store_reader *r, int64_t before_n, int limit, struct arena *a, struct store_audit **out, int *n, struct dlq_err *err);
+
+#endif

@@ -1,0 +1,88 @@
+/* The schema as numbered steps forward. A step, once released, is never changed: a later one changes what it made. */
+#include "store/sqlite/internal.h"
+
+/*
+ * A message has one payload row, written once, and one narrow row in the table of its state: ready, held, leased or
+ * dead. `lane` orders the unfinished messages of a key in an ordered queue: only the first of a lane may be in ready
+ * or leased. `ttl` lists the waiting messages whose TTL runs.
+ */
+static const char v1[] =
+	"CREATE TABLE meta(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE queue(queue_id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, config TEXT NOT NULL,"
+	" ordered INTEGER NOT NULL, paused INTEGER NOT NULL, created_at INTEGER NOT NULL, deleted_at INTEGER) STRICT;"
+	"CREATE UNIQUE INDEX queue_name ON queue(name) WHERE deleted_at IS NULL;"
+	"CREATE TABLE queue_count(queue_id INTEGER PRIMARY KEY, ready INTEGER NOT NULL, retrying INTEGER NOT NULL,"
+	" held INTEGER NOT NULL, leased INTEGER NOT NULL, dead INTEGER NOT NULL, redriving INTEGER NOT NULL,"
+	" bytes INTEGER NOT NULL, sent INTEGER NOT NULL, done INTEGER NOT NULL, failed_attempts INTEGER NOT NULL,"
+	" died INTEGER NOT NULL, redriven INTEGER NOT NULL, discarded INTEGER NOT NULL, archived INTEGER NOT NULL,"
+	" duplicates INTEGER NOT NULL) STRICT;"
+
+	"CREATE TABLE payload(seq INTEGER PRIMARY KEY, queue_id INTEGER NOT NULL, received_at INTEGER NOT NULL,"
+	" expires INTEGER, key TEXT, id TEXT, enc INTEGER NOT NULL, ctype TEXT, headers TEXT, body BLOB NOT NULL) STRICT;"
+	"CREATE TABLE ready(queue_id INTEGER NOT NULL, due INTEGER NOT NULL, seq INTEGER NOT NULL, attempts INTEGER NOT NULL,"
+	" lease_expirations INTEGER NOT NULL, redrives INTEGER NOT NULL, previous_delay INTEGER NOT NULL,"
+	" PRIMARY KEY(queue_id, due, seq)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE leased(seq INTEGER PRIMARY KEY, queue_id INTEGER NOT NULL, until INTEGER NOT NULL,"
+	" nonce INTEGER NOT NULL, attempts INTEGER NOT NULL, lease_expirations INTEGER NOT NULL, redrives INTEGER NOT NULL,"
+	" previous_delay INTEGER NOT NULL, size INTEGER NOT NULL, worker TEXT) STRICT;"
+	"CREATE TABLE held(seq INTEGER PRIMARY KEY, queue_id INTEGER NOT NULL, due INTEGER NOT NULL, redrives INTEGER NOT NULL) STRICT;"
+	"CREATE TABLE lane(queue_id INTEGER NOT NULL, key TEXT NOT NULL, seq INTEGER NOT NULL,"
+	" PRIMARY KEY(queue_id, key, seq)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE ttl(expires INTEGER NOT NULL, seq INTEGER NOT NULL, queue_id INTEGER NOT NULL, due INTEGER NOT NULL,"
+	" PRIMARY KEY(expires, seq)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE dedup(queue_id INTEGER NOT NULL, id TEXT NOT NULL, until INTEGER NOT NULL,"
+	" PRIMARY KEY(queue_id, id)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX dedup_until ON dedup(until);"
+
+	"CREATE TABLE dead(seq INTEGER PRIMARY KEY, queue_id INTEGER NOT NULL, state INTEGER NOT NULL, reason INTEGER NOT NULL,"
+	" attempts INTEGER NOT NULL, lease_expirations INTEGER NOT NULL, redrives INTEGER NOT NULL, died_no INTEGER NOT NULL,"
+	" first_died_at INTEGER NOT NULL, first_failed_at INTEGER NOT NULL, last_failed_at INTEGER NOT NULL,"
+	" died_at INTEGER NOT NULL, state_at INTEGER NOT NULL, body_bytes INTEGER NOT NULL, edited INTEGER NOT NULL,"
+	" expires_due INTEGER NOT NULL, redrive_n INTEGER NOT NULL, redrive_id TEXT, message_id TEXT, key TEXT,"
+	" error_type TEXT, message TEXT, worker TEXT, operator TEXT, why TEXT) STRICT;"
+	"CREATE INDEX dead_queue ON dead(queue_id, state, died_no);"
+	"CREATE INDEX dead_state ON dead(state, died_no);"
+	"CREATE INDEX dead_key ON dead(queue_id, key, died_no) WHERE key IS NOT NULL;"
+	"CREATE INDEX dead_message ON dead(message_id) WHERE message_id IS NOT NULL;"
+	"CREATE INDEX dead_expiry ON dead(expires_due) WHERE state <> 1;"
+	"CREATE TABLE attempt(seq INTEGER NOT NULL, redrive INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL,"
+	" outcome INTEGER NOT NULL, http_status INTEGER NOT NULL, exit_code INTEGER NOT NULL, retry_at INTEGER NOT NULL,"
+	" error_type TEXT, message TEXT, worker TEXT, detail TEXT, PRIMARY KEY(seq, redrive, n)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE edit(seq INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, operator TEXT, body BLOB NOT NULL,"
+	" PRIMARY KEY(seq, n)) STRICT;"
+
+	"CREATE TABLE redrive(n INTEGER PRIMARY KEY, queue_id INTEGER NOT NULL, queue TEXT, state INTEGER NOT NULL,"
+	" until_no INTEGER NOT NULL, cursor_no INTEGER NOT NULL, total INTEGER NOT NULL, sent INTEGER NOT NULL,"
+	" skipped INTEGER NOT NULL, succeeded INTEGER NOT NULL, failed_again INTEGER NOT NULL, started_at INTEGER NOT NULL,"
+	" ended_at INTEGER NOT NULL, operator TEXT, reason TEXT) STRICT;"
+	"CREATE INDEX redrive_active ON redrive(state) WHERE state < 2;"
+	"CREATE TABLE redrive_item(redrive_n INTEGER NOT NULL, ord INTEGER NOT NULL, seq INTEGER NOT NULL,"
+	" PRIMARY KEY(redrive_n, ord)) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX redrive_item_seq ON redrive_item(seq);"
+
+	"CREATE TABLE audit(n INTEGER PRIMARY KEY, at INTEGER NOT NULL, operator TEXT, action TEXT, queue TEXT, target TEXT,"
+	" reason TEXT, outcome TEXT, detail TEXT) STRICT;"
+	"CREATE TABLE token(token_id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, hash BLOB NOT NULL, role INTEGER NOT NULL,"
+	" queues TEXT, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL, revoked_at INTEGER NOT NULL) STRICT;"
+	"CREATE UNIQUE INDEX token_name ON token(name) WHERE revoked_at = 0;"
+	"CREATE TABLE notice(n INTEGER PRIMARY KEY AUTOINCREMENT, seq INTEGER NOT NULL, died_no INTEGER NOT NULL,"
+	" tries INTEGER NOT NULL, due INTEGER NOT NULL, last_error TEXT) STRICT;"
+	"CREATE INDEX notice_due ON notice(due);"
+	"INSERT INTO meta VALUES('id_key', randomblob(8));";
+
+static const char *const steps[] = {v1};
+const int sqlite_schema_version = (int)ARRAY_LEN(steps);
+
+bool migrate_run(struct conn *c, int from)
+{
+	char pragma[64];
+	if (!conn_exec(c, "BEGIN IMMEDIATE"))
+		return false;
+	for (int v = from; v < sqlite_schema_version; v++)
+		conn_exec(c, steps[v]);
+	snprintf(pragma, sizeof(pragma), "PRAGMA application_id=%d", SQLITE_STORE_APP_ID);
+	conn_exec(c, pragma);
+	snprintf(pragma, sizeof(pragma), "PRAGMA user_version=%d", sqlite_schema_version);
+	conn_exec(c, pragma);
+	return conn_exec(c, "COMMIT");
+}

@@ -1,0 +1,299 @@
+/* Reads: each on its own connection, in one read transaction, bounded in time. */
+#include "store/sqlite/internal.h"
+
+#define READ_STEP 10000        /* virtual machine steps between two looks at the clock */
+#define READ_STEPS_MAX 20000   /* of those: some 200 million steps, seconds of work */
+
+static struct sq_reader *rd(struct store_reader *r)
+{
+	return (struct sq_reader *)r;
+}
+
+static int progress(void *arg)
+{
+	struct conn *c = arg;
+	return --c->steps_left < 0;
+}
+
+enum dlq_code sq_reader_open(struct store *store, struct store_reader **out, struct dlq_err *err)
+{
+	struct sq_store *s = sq(store);
+	struct sq_reader *r = mem_alloc(sizeof(*r));
+	r->base.ops = store->ops;
+	r->store = s;
+	conn_open(&r->c, s->path, SQLITE_OPEN_READONLY);
+	conn_exec(&r->c, "PRAGMA cache_size=-4096; PRAGMA temp_store=MEMORY; PRAGMA query_only=ON");
+	enum dlq_code c = conn_code(&r->c, err);
+	if (c) {
+		conn_close(&r->c);
+		mem_free(r);
+		return c;
+	}
+	sqlite3_progress_handler(r->c.db, READ_STEP, progress, &r->c);
+	*out = &r->base;
+	return DLQ_OK;
+}
+
+void sq_reader_close(struct store_reader *reader)
+{
+	if (!reader)
+		return;
+	conn_close(&rd(reader)->c);
+	mem_free(reader);
+}
+
+static void read_begin(struct sq_reader *r)
+{
+	gate_wait(r->store);
+	conn_clear(&r->c);
+	r->c.steps_left = READ_STEPS_MAX;
+	q_run(&r->c, Q_BEGIN_READ, "");
+}
+
+static enum dlq_code read_end(struct sq_reader *r, enum dlq_code code, struct dlq_err *err)
+{
+	enum dlq_code c = conn_code(&r->c, err);
+	if (c)
+		for (int i = 0; i < Q_COUNT; i++)
+			sqlite3_reset(r->c.st[i]);
+	conn_clear(&r->c);
+	if (!sqlite3_get_autocommit(r->c.db))
+		q_run(&r->c, Q_COMMIT, "");
+	return c ? c : code;
+}
+
+enum dlq_code sq_read_queues(struct store_reader *reader, struct str after, int limit, struct arena *a, struct store_queue **out,
+                             int *n, struct dlq_err *err)
+{
+	struct sq_reader *r = rd(reader);
+	*out = NULL;
+	*n = 0;
+	read_begin(r);
+	sqlite3_stmt *st = q_bind(&r->c, Q_QUEUE_PAGE, "Ti", after, I(limit));
+	while (q_row(&r->c, st)) {
+		*out = list_grow(a, *out, *n, sizeof(**out));
+		queue_row(st, a, &(*out)[(*n)++]);
+	}
+	return read_end(r, DLQ_OK, err);
+}
+
+enum dlq_code sq_read_queue(struct store_reader *reader, struct str name, struct arena *a, struct store_queue *out, struct dlq_err *err)
+{
+	struct sq_reader *r = rd(reader);
+	enum dlq_code c = DLQ_OK;
+	read_begin(r);
+	sqlite3_stmt *st = q_bind(&r->c, Q_QUEUE_READ, "T", name);
+	if (q_row(&r->c, st)) {
+		queue_row(st, a, out);
+		q_end(st);
+	} else if (!r->c.rc) {
+		c = err_set(err, DLQ_NOT_FOUND, "there is no queue \"" STR_FMT "\"", STR_ARG(name));
+	}
+	return read_end(r, c, err);
+}
+
+static void dead_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a, struct store_dead *d)
+{
+	*d = (struct store_dead){
+		.seq = col(st, 0), .queue_id = col(st, 1), .state = (enum dead_state)col(st, 2), .reason = (enum reason)col(st, 3),
+		.attempts = (int)col(st, 4), .lease_expirations = (int)col(st, 5), .redrives = (int)col(st, 6), .died_no = col(st, 7),
+		.first_failed_at_ms = col(st, 9), .last_failed_at_ms = col(st, 10), .died_at_ms = col(st, 11),
+		.state_at_ms = col(st, 12), .body_bytes = col(st, 13), .edited = col(st, 14) != 0, .expires_due = col(st, 15),
+		.redrive_id = col_copy(st, 16, a), .key = col_copy(st, 18, a), .error_type = col_copy(st, 19, a),
+		.message = col_copy(st, 20, a), .worker = col_copy(st, 21, a), .operator = col_copy(st, 22, a),
+		.why = col_copy(st, 23, a), .received_at_ms = col(st, 24), .content_type = col_copy(st, 25, a),
+		.headers = col_copy(st, 26, a), .queue = col_copy(st, 27, a),
+	};
+	d->id = id_message_copy(s, a, col_str(st, 17), d->received_at_ms, d->seq);
+	id_dead(s, col(st, 8), d->seq, d->dlq_id);
+}
+
+static bool dead_fetch(struct sq_reader *r, int64_t seq, struct arena *a, struct store_dead *out)
+{
+	sqlite3_stmt *st = q_bind(&r->c, Q_DEAD_READ, "i", seq);
+	if (!q_row(&r->c, st))
+		return false;
+	dead_row(r->store, st, a, out);
+	q_end(st);
+	return true;
+}
+
+enum dlq_code sq_read_dead(struct store_reader *reader, int64_t seq, struct arena *a, struct store_dead *out, struct dlq_err *err)
+{
+	struct sq_reader *r = rd(reader);
+	enum dlq_code c = DLQ_OK;
+	read_begin(r);
+	if (!dead_fetch(r, seq, a, out) && !r->c.rc)
+		c = err_set(err, DLQ_NOT_FOUND, "there is no such dead letter");
+	return read_end(r, c, err);
+}
+
+/* The order to walk in: the narrowest index that the filter allows. */
+static sqlite3_stmt *list_keys(struct sq_reader *r, const struct store_dead_filter *f)
+{
+	uint64_t seq = 0;
+	enum statement q;
+	if (f->message_id.n) {
+		q = Q_LIST_MESSAGE;
+		if (!ulid_parse(f->message_id, NULL, NULL, &seq) || seq > INT64_MAX)
+			seq = 0;
+	} else if (f->key.n && f->queue_id) {
+		q = Q_LIST_KEY;
+	} else if (f->state >= 0) {
+		q = f->queue_id ? Q_LIST_QUEUE_STATE : Q_LIST_STATE;
+	} else {
+		q = f->queue_id ? Q_LIST_QUEUE : Q_LIST_ALL;
+	}
+	sqlite3_stmt *st = q_get(&r->c, q);
+	int params = st ? sqlite3_bind_parameter_count(st) : 0;
+	const int64_t ints[] = {f->queue_id, f->state, f->before_no ? f->before_no : INT64_MAX};
+	for (int i = 0; i < 3 && i < params; i++)
+		sqlite3_bind_int64(st, i + 1, ints[i]);
+	if (params >= 4)
+		bind_text(st, 4, f->key);
+	if (params >= 6) {
+		bind_text(st, 5, f->message_id);
+		sqlite3_bind_int64(st, 6, (int64_t)seq);
+	}
+	return st;
+}
+
+static bool dead_matches(struct sq_reader *r, const struct store_dead_filter *f, int64_t seq)
+{
+	sqlite3_stmt *st = q_bind(&r->c, Q_DEAD_CHECK, "i", seq);
+	if (!q_row(&r->c, st))
+		return false;
+	bool ok = (!f->queue_id || col(st, 0) == f->queue_id) && (f->state < 0 || col(st, 1) == f->state) &&
+	          (f->reason < 0 || col(st, 2) == f->reason) && (!f->died_from_ms || col(st, 3) >= f->died_from_ms) &&
+	          (!f->died_to_ms || col(st, 3) < f->died_to_ms) && (!f->error_type.n || str_eq(col_str(st, 4), f->error_type)) &&
+	          (!f->key.n || str_eq(col_str(st, 5), f->key));
+	q_end(st);
+	return ok;
+}
+
+enum dlq_code sq_read_dead_list(struct store_reader *reader, const struct store_dead_filter *f, struct arena *a,
+                                struct store_dead_page *out, struct dlq_err *err)
+{
+	struct sq_reader *r = rd(reader);
+	int64_t last = 0;
+	int limit = f->limit < 1 ? 1 : f->limit > 1000 ? 1000 : f->limit, scan = f->scan_limit > 0 ? f->scan_limit : 10000;
+	*out = (struct store_dead_page){0};
+	read_begin(r);
+	sqlite3_stmt *st = list_keys(r, f);
+	while (q_row(&r->c, st)) {
+		int64_t seq = col(st, 0), no = col(st, 1);
+		if (out->n == limit || out->scanned == scan) {
+			out->next_no = last;
+			q_end(st);
+			break;
+		}
+		last = no;
+		out->scanned++;
+		if (!dead_matches(r, f, seq))
+			continue;
+		out->items = list_grow(a, out->items, out->n, sizeof(*out->items));
+		if (!dead_fetch(r, seq, a, &out->items[out->n]))
+			continue;
+		/* A message id made here is not stored: the row's number alone does not make it the same id. */
+		if (!f->message_id.n || str_eq(out->items[out->n].id, f->message_id))
+			out->n++;
+	}
+	return read_end(r, DLQ_OK, err);
+}
+
+enum dlq_code sq_read_attempts(struct store_reader *reader, int64_t seq, int max, struct arena *a, struct store_attempt **out,
+                               int *n, struct dlq_err *err)
+{
+	struct sq_reader *r = rd(reader);
+	*out = NULL;
+	*n = 0;
+	read_begin(r);
+	sqlite3_stmt *st = q_bind(&r->c, Q_ATTEMPT_LIST, "ii", seq, I(max));
+	while (q_row(&r->c, st)) {
+		*out = list_grow(a, *out, *n, sizeof(**out));
+		(*out)[(*n)++] = (struct store_attempt){
+			.redrive = (int)col(st, 0), .n = (int)col(st, 1), .at_ms = col(st, 2), .outcome = (int)col(st, 3),
+			.http_status = (int)col(st, 4), .exit_code = (int)col(st, 5), .retry_at_ms = col(st, 6),
+			.error_type = col_copy(st, 7, a), .message = col_copy(st, 8, a), .worker = col_copy(st, 9, a),
+			.detail = col_copy(st, 10, a),
+		};
+	}
+	for (int i = 0, j = *n - 1; i < j; i++, j--) { /* read newest first, given oldest first */
+		struct store_attempt t = (*out)[i];
+		(*out)[i] = (*out)[j];
+		(*out)[j] = t;
+	}
+	return read_end(r, DLQ_OK, err);
+}
+
+enum dlq_code sq_read_body(struct store_reader *reader, int64_t seq, bool original, struct arena *a, struct str *body,
+                           struct str *content_type, struct dlq_err *err)
+{
+	struct sq_reader *r = rd(reader);
+	enum dlq_code c = DLQ_OK;
+	read_begin(r);
+	sqlite3_stmt *st = q_bind(&r->c, Q_BODY_READ, "i", seq);
+	if (q_row(&r->c, st)) {
+		bool edited = !original && col(st, 2);
+		*content_type = col_copy(st, 1, a);
+		if (!edited)
+			*body = col_copy(st, 0, a);
+		q_end(st);
+		if (edited && q_row(&r->c, st = q_bind(&r->c, Q_EDIT_LAST, "i", seq))) {
+			*body = col_copy(st, 0, a);
+			q_end(st);
+		}
+	} else if (!r->c.rc) {
+		c = err_set(err, DLQ_NOT_FOUND, "there is no such dead letter");
+	}
+	return read_end(r, c, err);
+}
+
+enum dlq_code sq_read_redrives(struct store_reader *reader, int64_t before_n, int limit, struct arena *a,
+                               struct store_redrive **out, int *n, struct dlq_err *err)
+{
+	struct sq_reader *r = rd(reader);
+	*out = NULL;
+	*n = 0;
+	read_begin(r);
+	sqlite3_stmt *st = q_bind(&r->c, Q_REDRIVE_PAGE, "ii", before_n ? before_n : INT64_MAX, I(limit));
+	while (q_row(&r->c, st)) {
+		*out = list_grow(a, *out, *n, sizeof(**out));
+		redrive_row(r->store, st, a, &(*out)[(*n)++]);
+	}
+	return read_end(r, DLQ_OK, err);
+}
+
+enum dlq_code sq_read_redrive(struct store_reader *reader, int64_t n, struct arena *a, struct store_redrive *out, struct dlq_err *err)
+{
+	struct sq_reader *r = rd(reader);
+	enum dlq_code c = DLQ_OK;
+	read_begin(r);
+	sqlite3_stmt *st = q_bind(&r->c, Q_REDRIVE_GET, "i", n);
+	if (q_row(&r->c, st)) {
+		redrive_row(r->store, st, a, out);
+		q_end(st);
+	} else if (!r->c.rc) {
+		c = err_set(err, DLQ_NOT_FOUND, "there is no such redrive");
+	}
+	return read_end(r, c, err);
+}
+
+enum dlq_code sq_read_audit(struct store_reader *reader, int64_t before_n, int limit, struct arena *a, struct store_audit **out,
+                            int *n, struct dlq_err *err)
+{
+	struct sq_reader *r = rd(reader);
+	*out = NULL;
+	*n = 0;
+	read_begin(r);
+	sqlite3_stmt *st = q_bind(&r->c, Q_AUDIT_PAGE, "ii", before_n ? before_n : INT64_MAX, I(limit));
+	while (q_row(&r->c, st)) {
+		*out = list_grow(a, *out, *n, sizeof(**out));
+		(*out)[(*n)++] = (struct store_audit){
+			.n = col(st, 0), .at_ms = col(st, 1), .operator = col_copy(st, 2, a), .action = col_copy(st, 3, a),
+			.queue = col_copy(st, 4, a), .target = col_copy(st, 5, a), .reason = col_copy(st, 6, a),
+			.outcome = col_copy(st, 7, a), .detail = col_copy(st, 8, a),
+		};
+	}
+	return read_end(r, DLQ_OK, err);
+}

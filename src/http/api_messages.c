@@ -114,13 +114,9 @@ void api_send(struct http_req *r)
 	int64_t ttl = 0;
 	memset(m, 0, sizeof *m);
 	m->body = buf_str(&r->body);
-	/* Copies: the connection, whose memory the headers are in, may end before the engine is done. */
-	if (r->dlq_id.n)
-		m->id = arena_str(&r->arena, r->dlq_id);
-	if (r->dlq_key.n)
-		m->key = arena_str(&r->arena, r->dlq_key);
-	if (r->content_type.n)
-		m->content_type = arena_str(&r->arena, r->content_type);
+	m->id = r->dlq_id;
+	m->key = r->dlq_key;
+	m->content_type = r->content_type;
 	if (r->dlq_id.p && message_id_check(r->dlq_id))
 		why = "Dlq-Id: " MESSAGE_ID_RULE;
 	else if (key_check(r->dlq_key))
@@ -347,7 +343,7 @@ void receive_give_back(struct http_req *r)
 static bool client_gone(struct http_req *r)
 {
 	char c;
-	return r->wait_ms > 0 && recv(r->c->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+	return r->wait_ms > 0 && !r->c->tls && recv(r->c->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 static void delivery_write(struct json_out *j, const struct engine_delivery *e)
@@ -547,9 +543,9 @@ void api_settle(struct http_req *r)
 				read_result(&j, &items[n++]);
 			}
 		}
-		if (!j.failed && !n)
-			jp_fail(&j, DLQ_BAD_REQUEST, "\"results\" must be a list with at least one result");
 	}
+	if (!j.failed && !n)
+		jp_fail(&j, DLQ_BAD_REQUEST, "\"results\" must be a list with at least one result");
 	if (!jin_end(r, &j))
 		return;
 	r->op.queue = r->param;
@@ -584,9 +580,9 @@ void api_extend(struct http_req *r)
 			default: break;
 			}
 		}
-		if (!j.failed && !receipt.n)
-			jp_fail(&j, DLQ_BAD_REQUEST, "\"receipt\" is needed");
 	}
+	if (!j.failed && !receipt.n)
+		jp_fail(&j, DLQ_BAD_REQUEST, "\"receipt\" is needed");
 	if (!jin_end(r, &j))
 		return;
 	memset(&r->op.u.extend, 0, sizeof r->op.u.extend);

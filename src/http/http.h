@@ -3,10 +3,8 @@
  *
  * A request's way: the request line makes a struct http_req (pooled); the headers choose the route and are checked
  * against token and limits; the body is gathered; route->start either answers (answer_*) or submits r->op; when the
- * operation is back, r->finish writes the answer. Meanwhile the connection is not suspended (that costs two epoll_ctl and
- * a vain recv per request): the handler just gives no answer yet, and libmicrohttpd asks again at each MHD_run. Only long
- * polls are suspended. A request that is refused early still swallows a small body, so that
- * its connection can go on.
+ * operation is back, r->finish writes the answer. A request that is refused early still swallows a small body, so that its
+ * connection can go on.
  */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
@@ -176,8 +174,6 @@ struct http_server {
 	struct engine_op *submit_head, **submit_tail;
 	struct http_req *pool;
 	int pool_len, n_conns, n_ops;
-	int n_wait;                 /* requests in PHASE_WAIT whose connection is not suspended */
-	int runs_due;               /* MHD_run calls that have work for certain */
 	struct http_conn lists[LIST_COUNT]; /* rings */
 	struct http_conn *again;
 	char date[40];              /* of this second, for the Date header */
@@ -235,7 +231,6 @@ void request_back(struct http_req *r);
 void request_free(struct http_req *r);
 
 /* ---- server.c ---- */
-#define RUNS_PER_ANSWER 3 /* take the answer, send its head, with TLS its body */
 void server_queue_op(struct http_server *s, struct engine_op *op);
 /* An operation nobody waits for. `op` is the first member of memory from mem_alloc; released and freed when it is back. */
 void server_detach_op(struct http_server *s, struct engine_op *op);

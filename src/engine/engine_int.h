@@ -199,10 +199,10 @@ bool queue_due_known(const struct engine *e, const struct equeue *q);
 void queue_due_at(struct engine *e, struct equeue *q, int64_t due); /* something becomes deliverable at due */
 
 /* ---- ops_queue.c ---- */
-struct equeue *queue_find(struct engine *e, struct str name);   /* writer, or under table_lock */
-struct equeue *queue_by_id(struct engine *e, int64_t queue_id); /* likewise */
+struct equeue *equeue_find(struct engine *e, struct str name);   /* writer, or under table_lock */
+struct equeue *equeue_by_id(struct engine *e, int64_t queue_id); /* likewise */
 /* The queue an operation names, or NULL with NOT_FOUND set. */
-struct equeue *queue_need(struct engine *e, struct engine_op *op);
+struct equeue *equeue_need(struct engine *e, struct engine_op *op);
 enum dlq_code queues_load(struct engine *e, struct dlq_err *err) MUST_USE;
 void queues_free(struct engine *e);
 /* Settings of every queue, one reference each; the caller unrefs them and frees the array with mem_free. Any thread. */

@@ -13,7 +13,7 @@ static enum dlq_code member_check(struct engine *e, const struct engine_op *op, 
 	if (op->queue.n && !str_eq(op->queue, d->queue))
 		return err_set(err, DLQ_NOT_FOUND, "dead letter %s is of queue " STR_FMT ", not of " STR_FMT, d->dlq_id, STR_ARG(d->queue),
 		               STR_ARG(op->queue));
-	const struct equeue *q = queue_by_id(e, d->queue_id);
+	const struct equeue *q = equeue_by_id(e, d->queue_id);
 	if (q && d->state == DEAD_DEAD && d->redrives >= q->config->policy.max_redrives)
 		return err_set(err, DLQ_CONFLICT, "dead letter %s was redriven %d times, queue " STR_FMT " allows %d (max_redrives); raise it or discard the dead letter",
 		               d->dlq_id, d->redrives, STR_ARG(q->name), q->config->policy.max_redrives);
@@ -41,7 +41,7 @@ static enum dlq_code members_find(struct engine *e, struct engine_op *op, int64_
 		if (c)
 			break;
 		seqs[i] = sorted[i] = d.seq;
-		struct equeue *q = queue_by_id(e, d.queue_id);
+		struct equeue *q = equeue_by_id(e, d.queue_id);
 		*queue = !i || *queue == q ? q : NULL;
 		arena_reset(&a);
 	}
@@ -135,7 +135,7 @@ enum dlq_code op_redrive(struct engine *e, struct batch *b, struct engine_op *op
 	if (n) {
 		c = members_find(e, op, seqs, &q);
 	} else {
-		q = queue_need(e, op);
+		q = equeue_need(e, op);
 		c = q ? DLQ_OK : DLQ_NOT_FOUND;
 		if (q && !q->config->policy.max_redrives)
 			c = err_set(&op->err, DLQ_CONFLICT, "queue " STR_FMT " allows no redrives (max_redrives is 0)", STR_ARG(q->name));

@@ -38,7 +38,7 @@ enum dlq_code op_send(struct engine *e, struct batch *b, struct engine_op *op)
 	int n = op->u.send.n;
 	if (n < 1 || n > SEND_MAX)
 		return err_set(&op->err, DLQ_BAD_REQUEST, "a send holds 1 to %d messages, this one %d", SEND_MAX, n);
-	struct equeue *q = queue_need(e, op);
+	struct equeue *q = equeue_need(e, op);
 	if (!q)
 		return DLQ_NOT_FOUND;
 	const struct queue_config *cfg = q->config;
@@ -180,7 +180,7 @@ enum dlq_code op_receive(struct engine *e, struct batch *b, struct engine_op *op
 	enum dlq_code c = receive_check(op);
 	if (c)
 		return c;
-	struct equeue *q = queue_need(e, op);
+	struct equeue *q = equeue_need(e, op);
 	if (!q)
 		return DLQ_NOT_FOUND;
 	if (e->draining || op->u.receive.cancelled)
@@ -343,7 +343,7 @@ enum dlq_code op_settle(struct engine *e, struct batch *b, struct engine_op *op)
 	int n = op->u.settle.n;
 	if (n < 1 || n > SETTLE_MAX)
 		return err_set(&op->err, DLQ_BAD_REQUEST, "a settle holds 1 to %d results, this one %d", SETTLE_MAX, n);
-	struct equeue *q = queue_need(e, op);
+	struct equeue *q = equeue_need(e, op);
 	if (!q)
 		return DLQ_NOT_FOUND;
 	for (int i = 0; i < n; i++)
@@ -367,7 +367,7 @@ enum dlq_code op_extend(struct engine *e, struct batch *b, struct engine_op *op)
 	struct receipt r;
 	if (vt && (vt < VISIBILITY_MIN_MS || vt > VISIBILITY_MAX_MS))
 		return err_set(&op->err, DLQ_BAD_REQUEST, "visibility_timeout is %" PRId64 " ms, it must be 1s to 12h", vt);
-	struct equeue *q = queue_need(e, op);
+	struct equeue *q = equeue_need(e, op);
 	if (!q)
 		return DLQ_NOT_FOUND;
 	if (!vt)

@@ -16,7 +16,7 @@ static size_t id_slot(const struct engine *e, int64_t id)
 	return (size_t)((uint64_t)id * 0x9e3779b97f4a7c15u >> 20) & (e->n_buckets - 1);
 }
 
-struct equeue *queue_find(struct engine *e, struct str name)
+struct equeue *equeue_find(struct engine *e, struct str name)
 {
 	if (!e->n_buckets)
 		return NULL;
@@ -27,7 +27,7 @@ struct equeue *queue_find(struct engine *e, struct str name)
 	return NULL;
 }
 
-struct equeue *queue_by_id(struct engine *e, int64_t queue_id)
+struct equeue *equeue_by_id(struct engine *e, int64_t queue_id)
 {
 	if (!e->n_buckets)
 		return NULL;
@@ -37,9 +37,9 @@ struct equeue *queue_by_id(struct engine *e, int64_t queue_id)
 	return NULL;
 }
 
-struct equeue *queue_need(struct engine *e, struct engine_op *op)
+struct equeue *equeue_need(struct engine *e, struct engine_op *op)
 {
-	struct equeue *q = queue_find(e, op->queue);
+	struct equeue *q = equeue_find(e, op->queue);
 	if (!q)
 		err_set(&op->err, DLQ_NOT_FOUND, "there is no queue %.*s; make it with PUT /v1/queues/%.*s, with `dlq queues put %.*s`, "
 		        "or in the configuration file under queues", (int)(op->queue.n > 64 ? 64 : op->queue.n), op->queue.p,
@@ -50,7 +50,7 @@ struct equeue *queue_need(struct engine *e, struct engine_op *op)
 bool engine_has_queue(struct engine *e, struct str name)
 {
 	pthread_rwlock_rdlock(&e->table_lock);
-	bool yes = queue_find(e, name) != NULL;
+	bool yes = equeue_find(e, name) != NULL;
 	pthread_rwlock_unlock(&e->table_lock);
 	return yes;
 }
@@ -218,7 +218,7 @@ static enum dlq_code put_check(const struct queue_config *config, const struct e
 /* After the commit: the table follows the store. */
 static void table_put(struct engine *e, struct queue_config *config, int64_t queue_id)
 {
-	struct equeue *q = queue_by_id(e, queue_id);
+	struct equeue *q = equeue_by_id(e, queue_id);
 	pthread_rwlock_wrlock(&e->table_lock);
 	if (q) {
 		struct queue_config *old = q->config;
@@ -241,7 +241,7 @@ static void put_after(struct engine *e, struct engine_op *op)
 enum dlq_code op_queue_put(struct engine *e, struct batch *b, struct engine_op *op)
 {
 	struct queue_config *config = op->u.queue_put.config;
-	struct equeue *q = queue_find(e, config->name);
+	struct equeue *q = equeue_find(e, config->name);
 	if (q && q->config->from_file && !op->u.queue_put.from_file)
 		return err_set(&op->err, DLQ_CONFLICT, "queue " STR_FMT " is defined in the configuration file; change it there and reload", STR_ARG(q->name));
 	enum dlq_code c = put_check(config, q, &op->err);
@@ -262,7 +262,7 @@ enum dlq_code op_queue_put(struct engine *e, struct batch *b, struct engine_op *
 
 static void delete_after(struct engine *e, struct engine_op *op)
 {
-	struct equeue *q = queue_find(e, op->queue);
+	struct equeue *q = equeue_find(e, op->queue);
 	struct batch b = {0};
 	park_flush(e, &b, q, DLQ_NOT_FOUND, "the queue was deleted while the receive waited");
 	pthread_rwlock_wrlock(&e->table_lock);
@@ -274,7 +274,7 @@ static void delete_after(struct engine *e, struct engine_op *op)
 
 enum dlq_code op_queue_delete(struct engine *e, struct batch *b, struct engine_op *op)
 {
-	struct equeue *q = queue_need(e, op);
+	struct equeue *q = equeue_need(e, op);
 	if (!q)
 		return DLQ_NOT_FOUND;
 	if (q->config->from_file)
@@ -293,14 +293,14 @@ enum dlq_code op_queue_delete(struct engine *e, struct batch *b, struct engine_o
 
 static void pause_after(struct engine *e, struct engine_op *op)
 {
-	struct equeue *q = queue_find(e, op->queue);
+	struct equeue *q = equeue_find(e, op->queue);
 	q->paused = op->u.queue_pause.paused;
 	q->due_gen = e->due_gen - 1;
 }
 
 enum dlq_code op_queue_pause(struct engine *e, struct batch *b, struct engine_op *op)
 {
-	struct equeue *q = queue_need(e, op);
+	struct equeue *q = equeue_need(e, op);
 	if (!q)
 		return DLQ_NOT_FOUND;
 	bool paused = op->u.queue_pause.paused;
@@ -322,7 +322,7 @@ static enum dlq_code apply_check(struct engine *e, struct engine_op *op)
 {
 	for (int i = 0; i < op->u.apply_queues.n; i++) {
 		struct queue_config *config = op->u.apply_queues.list[i];
-		enum dlq_code c = put_check(config, queue_find(e, config->name), &op->err);
+		enum dlq_code c = put_check(config, equeue_find(e, config->name), &op->err);
 		if (c)
 			return c;
 		for (int k = 0; k < i; k++)
@@ -386,7 +386,7 @@ enum dlq_code op_apply_queues(struct engine *e, struct batch *b, struct engine_o
 	op->u.apply_queues.ids = arena_alloc(&op->arena, (size_t)(op->u.apply_queues.n + 1) * sizeof(int64_t));
 	for (int i = 0; i < op->u.apply_queues.n && !c; i++) {
 		struct queue_config *config = op->u.apply_queues.list[i];
-		struct equeue *q = queue_find(e, config->name);
+		struct equeue *q = equeue_find(e, config->name);
 		config->from_file = true;
 		if (put_changes(e, q, config))
 			c = put_store(e, b, op, config, q, &op->u.apply_queues.ids[i], &op->err);

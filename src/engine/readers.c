@@ -62,11 +62,11 @@ static enum dlq_code read_queue(struct engine *e, struct store_reader *r, struct
 	enum dlq_code c = r->ops->read_queue(r, op->queue, &op->arena, &op->u.read_queue.out, &op->err);
 	op->u.read_queue.config = NULL;
 	pthread_rwlock_rdlock(&e->table_lock);
-	struct equeue *q = queue_find(e, op->queue);
+	struct equeue *q = equeue_find(e, op->queue);
 	if (q && !c)
 		op->u.read_queue.config = queue_config_ref(q->config);
 	else
-		queue_need(e, op);
+		equeue_need(e, op);
 	pthread_rwlock_unlock(&e->table_lock);
 	return c ? c : q ? DLQ_OK : DLQ_NOT_FOUND;
 }
@@ -79,7 +79,7 @@ static enum dlq_code read_dead_list(struct engine *e, struct store_reader *r, st
 		return c;
 	if (op->queue.n) {
 		pthread_rwlock_rdlock(&e->table_lock);
-		struct equeue *q = queue_need(e, op);
+		struct equeue *q = equeue_need(e, op);
 		f->queue_id = q ? q->queue_id : 0;
 		pthread_rwlock_unlock(&e->table_lock);
 		if (!q)

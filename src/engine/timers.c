@@ -11,7 +11,7 @@
 
 static enum dlq_code lease_expired(struct engine *e, struct batch *b, const struct store_lease *l, struct dlq_err *err)
 {
-	struct equeue *q = queue_by_id(e, l->queue_id);
+	struct equeue *q = equeue_by_id(e, l->queue_id);
 	ASSERT(q); /* a queue with leases cannot be deleted */
 	char timeout[32];
 	duration_human(q->config->policy.visibility_timeout_ms, timeout);
@@ -45,7 +45,7 @@ static enum dlq_code leases_run(struct engine *e, struct batch *b, struct dlq_er
 
 static enum dlq_code ttl_one(struct engine *e, struct batch *b, const struct store_lease *l, struct dlq_err *err)
 {
-	struct equeue *q = queue_by_id(e, l->queue_id);
+	struct equeue *q = equeue_by_id(e, l->queue_id);
 	char dlq_id[ULID_LEN + 1];
 	ASSERT(q);
 	bool allowed = lifecycle_allows(MSG_READY, MOVE_EXPIRE, &(enum msg_state){0});

@@ -77,7 +77,7 @@ static void op_lost(struct engine_op *op, enum dlq_code code, const char *detail
 static void refuse_set(struct engine *e, enum dlq_code code, const char *detail)
 {
 	pthread_mutex_lock(&e->status_lock);
-	snprintf(e->refuse_detail, sizeof(e->refuse_detail), "%s", detail);
+	snprintf(e->refuse_detail, sizeof(e->refuse_detail), "%.*s", (int)sizeof(e->refuse_detail) - 1, detail);
 	pthread_mutex_unlock(&e->status_lock);
 	atomic_store(&e->refuse, code);
 }
@@ -151,6 +151,20 @@ static void refuse_all(struct engine *e, struct batch *b)
 
 /* ---- one turn ---- */
 
+/* op may have come back already: it is looked into only when it is found here. */
+static void cancel(struct engine *e, struct batch *b, const struct engine_op *op)
+{
+	struct engine_op *found = park_find(e, op);
+	if (found) {
+		unpark(e, equeue_find(e, found->queue), found);
+		batch_finish(b, found);
+		return;
+	}
+	for (found = e->work_head; found; found = found->next)
+		if (found == op && found->type == OP_RECEIVE)
+			found->u.receive.cancelled = true;
+}
+
 static void intake(struct engine *e, struct batch *b)
 {
 	pthread_mutex_lock(&e->in_lock);
@@ -167,14 +181,6 @@ static void intake(struct engine *e, struct batch *b)
 	e->cancels = NULL;
 	e->n_cancels = e->cap_cancels = 0;
 	pthread_mutex_unlock(&e->in_lock);
-	for (int i = 0; i < n; i++) {
-		struct engine_op *op = park_find(e, cancels[i]);
-		if (!op)
-			continue; /* not parked: it comes back, or came back, by itself */
-		unpark(e, queue_find(e, op->queue), op);
-		batch_finish(b, op);
-	}
-	mem_free(cancels);
 	if (e->deferred_head) { /* they came before what waits now */
 		e->deferred_tail->next = e->work_head;
 		if (!e->work_head)
@@ -182,13 +188,16 @@ static void intake(struct engine *e, struct batch *b)
 		e->work_head = e->deferred_head;
 		e->deferred_head = e->deferred_tail = NULL;
 	}
+	for (int i = 0; i < n; i++)
+		cancel(e, b, cancels[i]);
+	mem_free(cancels);
 }
 
 static void expire_parked(struct engine *e, struct batch *b)
 {
 	struct engine_op *op;
 	while ((op = park_first(e)) && (op->u.receive.deadline <= b->now || e->draining)) {
-		unpark(e, queue_find(e, op->queue), op);
+		unpark(e, equeue_find(e, op->queue), op);
 		op->code = DLQ_OK;
 		batch_finish(b, op);
 	}

@@ -293,7 +293,7 @@ static void do_send(struct sim *s)
 		snprintf(m->id, sizeof(m->id), "m-%d", s->n);
 	snprintf(m->body, sizeof(m->body), "body %d %" PRIu64, s->n, rnd_u64(&s->rnd));
 	memcpy(m->now_body, m->body, sizeof(m->body));
-	char key[8] = "";
+	char key[16] = "";
 	if (m->key >= 0)
 		snprintf(key, sizeof(key), "k%d", m->key);
 	int64_t delay = below(s, 5) == 0 ? below(s, 20000) : 0, ttl = below(s, 8) == 0 ? 1 + below(s, 40000) : 0;

@@ -19,7 +19,7 @@
 #define LINGER_MS 2000          /* how long the rest of a refused body is read and thrown away, so that the answer arrives */
 #define HEAD_MAX 1024
 
-void conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, int64_t deadline_ms)
+void http_conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, int64_t deadline_ms)
 {
 	if (c->list != LIST_NONE) {
 		c->prev->next = c->next;
@@ -36,7 +36,7 @@ void conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, 
 	head->prev = c;
 }
 
-void conn_open(struct http_server *s, int fd)
+void http_conn_open(struct http_server *s, int fd)
 {
 	struct http_conn *c = mem_alloc(sizeof *c);
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
@@ -53,7 +53,7 @@ void conn_open(struct http_server *s, int fd)
 		c->tls = tls_conn_new(s->tls, fd);
 	s->n_conns++;
 	atomic_fetch_add_explicit(&s->stats.connections, 1, memory_order_relaxed);
-	conn_move(s, c, LIST_READING, s->now_ms + s->lim.request_timeout_ms);
+	http_conn_move(s, c, LIST_READING, s->now_ms + s->lim.request_timeout_ms);
 }
 
 static void again(struct http_conn *c)
@@ -65,13 +65,13 @@ static void again(struct http_conn *c)
 	c->s->again = c;
 }
 
-void conn_close(struct http_conn *c)
+void http_conn_close(struct http_conn *c)
 {
 	struct http_server *s = c->s;
 	struct http_req *r = c->r;
 	if (c->list == LIST_DEAD)
 		return;
-	if (r && r->phase == PHASE_WAIT) { /* conn_answer ends it when the operation is back */
+	if (r && r->phase == PHASE_WAIT) { /* http_conn_answer ends it when the operation is back */
 		if (!c->gone && c->list == LIST_PARKED)
 			engine_cancel_receive(s->e, &r->op);
 		c->gone = true;
@@ -89,17 +89,17 @@ void conn_close(struct http_conn *c)
 	c->fd = -1;
 	s->n_conns--;
 	atomic_fetch_sub_explicit(&s->stats.connections, 1, memory_order_relaxed);
-	conn_move(s, c, LIST_DEAD, 0);
+	http_conn_move(s, c, LIST_DEAD, 0);
 }
 
-void conn_free_dead(struct http_server *s)
+void http_conn_free_dead(struct http_server *s)
 {
 	struct http_conn *head = &s->lists[LIST_DEAD];
 	for (struct http_conn *c = head->next, *next; c != head; c = next) {
 		next = c->next;
 		if (c->in_again)
 			continue; /* go_on takes it off its list first */
-		conn_move(s, c, LIST_NONE, 0);
+		http_conn_move(s, c, LIST_NONE, 0);
 		buf_release(&c->in);
 		buf_release(&c->out);
 		mem_free(c);
@@ -129,19 +129,19 @@ static void answer_sent(struct http_conn *c)
 	c->r = NULL;
 	request_free(r);
 	if (!close_it) {
-		conn_move(s, c, LIST_IDLE, s->now_ms + s->lim.idle_timeout_ms);
+		http_conn_move(s, c, LIST_IDLE, s->now_ms + s->lim.idle_timeout_ms);
 		if (c->in.n || c->readable)
 			again(c);
 		return;
 	}
 	if (c->hup || c->tls) {
-		conn_close(c);
+		http_conn_close(c);
 		return;
 	}
 	shutdown(c->fd, SHUT_WR);
 	c->stop = true;
 	buf_clear(&c->in);
-	conn_move(s, c, LIST_LINGER, s->now_ms + LINGER_MS);
+	http_conn_move(s, c, LIST_LINGER, s->now_ms + LINGER_MS);
 	again(c);
 }
 
@@ -161,12 +161,12 @@ static void send_rest(struct http_conn *c)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
 			if (c->list != LIST_WRITING) /* at least 64 KiB a second must be taken */
-				conn_move(c->s, c, LIST_WRITING, c->s->now_ms + c->s->lim.request_timeout_ms + (int64_t)(body.n / 64));
+				http_conn_move(c->s, c, LIST_WRITING, c->s->now_ms + c->s->lim.request_timeout_ms + (int64_t)(body.n / 64));
 			return;
 		}
 		if (n < 0) {
 			r->phase = PHASE_SENT;
-			conn_close(c);
+			http_conn_close(c);
 			return;
 		}
 		size_t head = (size_t)n < iov[0].iov_len ? (size_t)n : iov[0].iov_len;
@@ -230,14 +230,14 @@ static void write_made_head(struct http_conn *c, struct http_req *r)
 	buf_adds(b, STR("\r\nX-Content-Type-Options: nosniff\r\nContent-Type: application/json\r\nContent-Length: 36\r\n\r\n"));
 }
 
-void conn_answer(struct http_req *r)
+void http_conn_answer(struct http_req *r)
 {
 	struct http_conn *c = r->c;
 	struct http_server *s = r->s;
 	_Static_assert(MADE_LEN == 36, "write_made_head states the length");
 	r->phase = PHASE_SENT;
 	if (c->gone) {
-		conn_close(c);
+		http_conn_close(c);
 		return;
 	}
 	atomic_fetch_add_explicit(&s->stats.by_class[r->status / 100 % 6], 1, memory_order_relaxed);
@@ -260,7 +260,7 @@ static int on_begin(struct http_parser *p)
 	c->r = request_new(s);
 	c->r->c = c;
 	c->keep = c->complete = false;
-	conn_move(s, c, LIST_READING, s->now_ms + s->lim.request_timeout_ms);
+	http_conn_move(s, c, LIST_READING, s->now_ms + s->lim.request_timeout_ms);
 	return 0;
 }
 
@@ -346,7 +346,7 @@ static void broken(struct http_conn *c)
 	if (!r->answered)
 		answer_problem(r, DLQ_BAD_REQUEST, "this is not HTTP/1.1: %s", http_errno_description(c->parser.http_errno));
 	r->close_after = true;
-	conn_answer(r);
+	http_conn_answer(r);
 }
 
 /* Parses up to the end of one request; the number of bytes used. */
@@ -399,7 +399,7 @@ static ssize_t receive_some(struct http_conn *c, char *p, size_t n)
 	return c->tls ? tls_recv(c->tls, p, n) : recv(c->fd, p, n, MSG_DONTWAIT);
 }
 
-void conn_go_on(struct http_conn *c)
+void http_conn_go_on(struct http_conn *c)
 {
 	struct http_server *s = c->s;
 	if (c->list != LIST_DEAD && c->in.n)
@@ -417,7 +417,7 @@ void conn_go_on(struct http_conn *c)
 			return;
 		}
 		if (n <= 0) {
-			conn_close(c);
+			http_conn_close(c);
 			return;
 		}
 		/* Less than asked for: drained; the next bytes make a new edge. The end of input was told with an edge before. */
@@ -427,7 +427,7 @@ void conn_go_on(struct http_conn *c)
 	}
 }
 
-void conn_event(struct http_conn *c, uint32_t events)
+void http_conn_event(struct http_conn *c, uint32_t events)
 {
 	if (c->list == LIST_DEAD)
 		return;
@@ -436,11 +436,11 @@ void conn_event(struct http_conn *c, uint32_t events)
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		c->hup = true;
 	if (c->hup && c->list == LIST_PARKED) { /* nobody waits for this receive any more */
-		conn_close(c);
+		http_conn_close(c);
 		return;
 	}
 	if ((events & EPOLLOUT) && c->list == LIST_WRITING)
 		send_rest(c);
 	if (c->list != LIST_DEAD)
-		conn_go_on(c);
+		http_conn_go_on(c);
 }

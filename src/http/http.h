@@ -189,17 +189,17 @@ struct http_server {
 };
 
 /* ---- conn.c: bytes to requests and answers to bytes ---- */
-void conn_open(struct http_server *s, int fd);
+void http_conn_open(struct http_server *s, int fd);
 /* Its descriptor has something to tell: epoll events. */
-void conn_event(struct http_conn *c, uint32_t events);
+void http_conn_event(struct http_conn *c, uint32_t events);
 /* Goes on with what is left: parsed bytes of the next request, an edge that was not used up. */
-void conn_go_on(struct http_conn *c);
+void http_conn_go_on(struct http_conn *c);
 /* Sends r's answer (all of it, or what the client takes now). */
-void conn_answer(struct http_req *r);
+void http_conn_answer(struct http_req *r);
 /* Ends it now; a request that is with the engine ends when it is back. */
-void conn_close(struct http_conn *c);
-void conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, int64_t deadline_ms);
-void conn_free_dead(struct http_server *s);
+void http_conn_close(struct http_conn *c);
+void http_conn_move(struct http_server *s, struct http_conn *c, enum conn_list list, int64_t deadline_ms);
+void http_conn_free_dead(struct http_server *s);
 
 /* ---- tls.c ---- */
 /* PEM texts. INVALID_SETTING with the reason. */

@@ -111,7 +111,7 @@ void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct
 	r->finish = finish;
 	r->op_used = true;
 	r->phase = PHASE_WAIT;
-	conn_move(r->s, r->c, type == OP_RECEIVE && r->op.u.receive.wait_ms > 0 ? LIST_PARKED : LIST_NONE, 0);
+	http_conn_move(r->s, r->c, type == OP_RECEIVE && r->op.u.receive.wait_ms > 0 ? LIST_PARKED : LIST_NONE, 0);
 	server_queue_op(r->s, &r->op);
 }
 
@@ -127,7 +127,7 @@ static void drop_config(struct http_req *r)
 void request_back(struct http_req *r)
 {
 	struct http_conn *c = r->c;
-	conn_move(r->s, c, LIST_NONE, 0);
+	http_conn_move(r->s, c, LIST_NONE, 0);
 	if (r->op.code == DLQ_OK) {
 		void (*finish)(struct http_req *) = r->finish;
 		r->finish = NULL;
@@ -141,7 +141,7 @@ void request_back(struct http_req *r)
 		answer_problem_at(r, &r->op.err, 0, 0);
 	}
 	ASSERT(r->answered);
-	conn_answer(r);
+	http_conn_answer(r);
 }
 
 /* ---- the request ---- */
@@ -386,5 +386,5 @@ void request_complete(struct http_req *r)
 	if (r->phase == PHASE_WAIT)
 		return;
 	ASSERT(r->answered);
-	conn_answer(r);
+	http_conn_answer(r);
 }

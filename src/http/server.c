@@ -47,7 +47,7 @@ static void accept_some(struct http_server *s)
 				listen_on(s, false);
 				return;
 			}
-			conn_close(oldest);
+			http_conn_close(oldest);
 		}
 		int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0) {
@@ -57,7 +57,7 @@ static void accept_some(struct http_server *s)
 			}
 			return;
 		}
-		conn_open(s, fd);
+		http_conn_open(s, fd);
 	}
 }
 
@@ -77,7 +77,7 @@ static void tick(struct http_server *s)
 			}
 			if (lists[i] != LIST_LINGER)
 				atomic_fetch_add_explicit(&s->stats.timeouts, 1, memory_order_relaxed);
-			conn_close(c);
+			http_conn_close(c);
 		}
 	}
 	if (!s->drain_begun && s->n_conns < s->lim.max_connections)
@@ -205,7 +205,7 @@ static void wait_events(struct http_server *s, int timeout_ms)
 			ssize_t got = read(s->wake_fd, &count, sizeof count);
 			(void)got;
 		} else {
-			conn_event(what, events[i].events);
+			http_conn_event(what, events[i].events);
 		}
 	}
 }
@@ -219,7 +219,7 @@ static void go_on(struct http_server *s)
 		struct http_conn *c = list;
 		list = c->again;
 		c->in_again = false;
-		conn_go_on(c);
+		http_conn_go_on(c);
 	}
 }
 
@@ -234,7 +234,7 @@ static void *loop(void *arg)
 		submit(s);
 		if (s->now_ms >= s->next_tick_ms)
 			tick(s);
-		conn_free_dead(s);
+		http_conn_free_dead(s);
 		if (!s->drain_begun && atomic_load(&s->draining))
 			begin_drain(s);
 		if (atomic_load(&s->stopping) && s->n_ops == 0 && !s->again)
@@ -243,8 +243,8 @@ static void *loop(void *arg)
 	s->ended = true;
 	for (int i = 0; i < LIST_DEAD; i++)
 		while (s->lists[i].next != &s->lists[i])
-			conn_close(s->lists[i].next);
-	conn_free_dead(s);
+			http_conn_close(s->lists[i].next);
+	http_conn_free_dead(s);
 	return NULL;
 }
 

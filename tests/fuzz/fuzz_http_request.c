@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		ASSERT(r->status >= 400 && r->out.n > 0);
 	}
-	conn_move(s, c, LIST_NONE, 0);
+	http_conn_move(s, c, LIST_NONE, 0);
 	request_free(r);
 	return 0;
 }

@@ -51,7 +51,7 @@ struct store_counts {
 	int64_t redriving;  /* dead letters put back whose outcome is not known yet */
 	int64_t bytes;      /* payload bytes of ready + held + leased */
 	/* totals since the queue was made */
-	int64_t sent, done, failed_attempts, died, redriven, discarded, archived, duplicates;
+	int64_t sent, done, failed_attempts, died, redriven, discarded, archived, duplicates; /* redriven: done after a redrive */
 };
 
 struct store_queue {
@@ -282,10 +282,13 @@ struct store_ops {
 
 	/* redrives */
 	/* r->queue_id != 0: whole queue, else seqs[n] (each must be dead and free: NOT_FOUND, CONFLICT, IN_REDRIVE name the
-	 * first that is not). Fills redrive_id, n, until_no, total, started_at_ms. */
+	 * first that is not). IN_REDRIVE also for a whole queue of which some are in an active redrive.
+	 * Fills redrive_id, n, until_no, total, started_at_ms. */
 	enum dlq_code (*redrive_create)(struct store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs, struct dlq_err *err);
 	/* The next at most max members not yet handled, in died order; moves the cursor past them. n == 0: all handled. */
 	enum dlq_code (*redrive_next)(struct store *s, int64_t redrive_n, int max, int64_t *seqs, int *n, struct dlq_err *err);
+	/* Adds sent and skipped to what it has, and sets the state. DONE: members that left the state dead by themselves
+	 * (archived) are counted as skipped, so that total = sent + skipped. */
 	enum dlq_code (*redrive_mark)(struct store *s, int64_t redrive_n, int64_t sent, int64_t skipped, enum redrive_state state, struct dlq_err *err);
 	enum dlq_code (*redrive_active)(struct store *s, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
 

@@ -85,6 +85,7 @@ void checkpoint_stop(struct sq_store *s)
 void checkpoint_after_commit(struct sq_store *s)
 {
 	pthread_mutex_lock(&s->ck_lock);
+	s->writer = pthread_self();
 	bool closed = s->wal_pages > 2 * CHECKPOINT_PAGES || (s->gate_closed && s->wal_pages >= CHECKPOINT_PAGES);
 	if (s->gate_closed && !closed)
 		pthread_cond_broadcast(&s->gate_open);
@@ -123,7 +124,8 @@ void gate_wait(struct sq_store *s)
 	until.tv_nsec %= 1000000000L;
 	pthread_mutex_lock(&s->ck_lock);
 	int rc = 0;
-	while (s->gate_closed && rc == 0)
+	/* The writer must not wait for itself when it reads inside its transaction. */
+	while (s->gate_closed && !pthread_equal(s->writer, pthread_self()) && rc == 0)
 		rc = pthread_cond_timedwait(&s->gate_open, &s->ck_lock, &until);
 	pthread_mutex_unlock(&s->ck_lock);
 }

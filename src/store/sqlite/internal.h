@@ -122,7 +122,7 @@ struct sq_store {
 
 	/* checkpoint.c */
 	struct conn ck;
-	pthread_t ck_thread;
+	pthread_t ck_thread, writer; /* writer: of the last commit */
 	bool ck_started;
 	pthread_mutex_t ck_lock;
 	pthread_cond_t ck_wake, gate_open;

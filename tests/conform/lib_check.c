@@ -1,0 +1,65 @@
+/* Looks at the tables of a closed store from outside: everything that is kept must be what a recount gives. */
+#include "lib_store.h"
+
+#include <sqlite3.h>
+
+/* Each must give no row. The first column says which. */
+static const char *const sqlite_rules[][2] = {
+	{"ready", "SELECT c.queue_id FROM queue_count c WHERE c.ready<>(SELECT count(*) FROM ready r WHERE r.queue_id=c.queue_id)"},
+	{"retrying", "SELECT c.queue_id FROM queue_count c WHERE c.retrying<>(SELECT count(*) FROM ready r WHERE r.queue_id=c.queue_id AND r.attempts>0)"},
+	{"held", "SELECT c.queue_id FROM queue_count c WHERE c.held<>(SELECT count(*) FROM held h WHERE h.queue_id=c.queue_id)"},
+	{"leased", "SELECT c.queue_id FROM queue_count c WHERE c.leased<>(SELECT count(*) FROM leased l WHERE l.queue_id=c.queue_id)"},
+	{"dead", "SELECT c.queue_id FROM queue_count c WHERE c.dead<>(SELECT count(*) FROM dead d WHERE d.queue_id=c.queue_id AND state=0)"},
+	{"redriving", "SELECT c.queue_id FROM queue_count c WHERE c.redriving<>(SELECT count(*) FROM dead d WHERE d.queue_id=c.queue_id AND state=1)"},
+	{"bytes", "SELECT c.queue_id FROM queue_count c WHERE c.bytes<>(SELECT coalesce(sum(length(body)),0) FROM payload p WHERE p.queue_id=c.queue_id"
+	          " AND (p.seq IN (SELECT seq FROM ready) OR p.seq IN (SELECT seq FROM held) OR p.seq IN (SELECT seq FROM leased)))"},
+	{"one place for each message", "SELECT p.seq FROM payload p WHERE (SELECT count(*) FROM ready WHERE seq=p.seq)+(SELECT count(*) FROM held"
+	          " WHERE seq=p.seq)+(SELECT count(*) FROM leased WHERE seq=p.seq)+(SELECT count(*) FROM dead WHERE seq=p.seq AND state<>1)<>1"},
+	{"a payload for each message", "SELECT seq FROM (SELECT seq FROM ready UNION SELECT seq FROM held UNION SELECT seq FROM leased UNION"
+	          " SELECT seq FROM dead) WHERE seq NOT IN (SELECT seq FROM payload)"},
+	{"attempts kept with their message", "SELECT seq FROM attempt WHERE seq NOT IN (SELECT seq FROM payload)"},
+	{"edits kept with their message", "SELECT seq FROM edit WHERE seq NOT IN (SELECT seq FROM dead)"},
+	{"ttl rows are of waiting messages", "SELECT seq FROM ttl t WHERE seq NOT IN (SELECT seq FROM held) AND NOT EXISTS"
+	          " (SELECT 1 FROM ready r WHERE r.queue_id=t.queue_id AND r.due=t.due AND r.seq=t.seq)"},
+	{"ttl of waiting messages runs", "SELECT p.seq FROM payload p LEFT JOIN ready r ON r.seq=p.seq LEFT JOIN held h ON h.seq=p.seq WHERE"
+	          " p.expires IS NOT NULL AND coalesce(r.redrives,h.redrives)=0 AND p.seq NOT IN (SELECT seq FROM ttl)"},
+	{"lanes hold what is unfinished", "SELECT p.seq FROM payload p JOIN queue q ON q.queue_id=p.queue_id LEFT JOIN dead d ON d.seq=p.seq"
+	          " WHERE q.ordered AND p.key IS NOT NULL AND coalesce(d.state,0)<2 AND p.seq NOT IN (SELECT seq FROM lane)"},
+	{"lanes hold nothing finished", "SELECT l.seq FROM lane l LEFT JOIN dead d ON d.seq=l.seq WHERE l.seq NOT IN (SELECT seq FROM payload)"
+	          " OR d.state>=2"},
+	{"only the first of a lane is at work", "SELECT l.seq FROM lane l WHERE (l.seq IN (SELECT seq FROM ready) OR l.seq IN (SELECT seq FROM leased))"
+	          " AND EXISTS (SELECT 1 FROM lane x WHERE x.queue_id=l.queue_id AND x.key=l.key AND x.seq<l.seq)"},
+	{"the first of a lane is not held", "SELECT l.seq FROM lane l JOIN held h ON h.seq=l.seq WHERE NOT EXISTS (SELECT 1 FROM lane x WHERE"
+	          " x.queue_id=l.queue_id AND x.key=l.key AND x.seq<l.seq)"},
+	{"redriving dead letters are under way", "SELECT seq FROM dead WHERE state=1 AND seq NOT IN (SELECT seq FROM ready UNION SELECT seq FROM held"
+	          " UNION SELECT seq FROM leased)"},
+	{"redrives add up", "SELECT n FROM redrive WHERE state=2 AND sent+skipped<>total OR succeeded+failed_again>sent"},
+	{"integrity", "SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check<>'ok'"},
+};
+
+static void sqlite_check(const char *dir)
+{
+	char path[200];
+	sqlite3 *db = NULL;
+	snprintf(path, sizeof(path), "%s/dlq.db", dir);
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	for (size_t i = 0; i < ARRAY_LEN(sqlite_rules); i++) {
+		sqlite3_stmt *st = NULL;
+		int rc = sqlite3_prepare_v2(db, sqlite_rules[i][1], -1, &st, NULL);
+		if (rc)
+			fail_msg("%s: %s", sqlite_rules[i][0], sqlite3_errmsg(db));
+		rc = sqlite3_step(st);
+		if (rc != SQLITE_DONE)
+			fail_msg("rule \"%s\" is broken for %s", sqlite_rules[i][0], rc == SQLITE_ROW ? (const char *)sqlite3_column_text(st, 0) : sqlite3_errmsg(db));
+		sqlite3_finalize(st);
+	}
+	sqlite3_close(db);
+}
+
+void store_check(const char *backend, const char *dir)
+{
+	if (!strcmp(backend, "sqlite"))
+		sqlite_check(dir);
+	else
+		fail_msg("no checker for back end %s", backend);
+}

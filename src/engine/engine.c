@@ -4,9 +4,8 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "engine/clients.h"
 #include "engine/engine_int.h"
-#include "engine/notify.h"
-#include "engine/push.h"
 
 /* ---- operations ---- */
 

@@ -9,9 +9,8 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "engine/clients.h"
 #include "engine/engine_int.h"
-#include "engine/notify.h"
-#include "engine/push.h"
 
 #define PROBE_MS 1000
 #define MAINTAIN_COMMITS 256

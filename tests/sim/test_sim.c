@@ -57,9 +57,13 @@ struct sim {
 	char dir[64];
 	bool paused[QUEUES];
 	int64_t sent[QUEUES], done[QUEUES], failed[QUEUES], died[QUEUES], discarded[QUEUES], archived[QUEUES], duplicates[QUEUES];
+	int64_t redriven, restarts;
 	struct mmsg *m;
 	int n;
 };
+
+/* Over all runs: a simulation in which something never happens proves nothing about it. */
+static struct { int64_t sent, done, failed, died, discarded, archived, duplicates, redriven, restarts; } seen;
 
 #define CHECK(s, cond, ...)                                                                                              \
 	do {                                                                                                             \
@@ -448,6 +452,7 @@ static void m_redrive(struct sim *s, struct mmsg *m)
 	m->redriving = true;
 	m->attempts = m->expirations = 0;
 	m->redrives++;
+	s->redriven++;
 	m->due = now(s);
 	m->expires = 0;
 }
@@ -553,6 +558,7 @@ static void do_clock(struct sim *s)
 static void do_restart(struct sim *s)
 {
 	int64_t wall = clock_wall_ms(s->clock);
+	s->restarts++;
 	engine_close(s->e);
 	clock_free(s->clock);
 	s->clock = clock_manual_new(wall);
@@ -664,6 +670,17 @@ static void run(uint64_t seed, int steps)
 	for (s.step = 0; s.step < steps; s.step++)
 		step(&s);
 	check_archive(&s);
+	for (int q = 0; q < QUEUES; q++) {
+		seen.sent += s.sent[q];
+		seen.done += s.done[q];
+		seen.failed += s.failed[q];
+		seen.died += s.died[q];
+		seen.discarded += s.discarded[q];
+		seen.archived += s.archived[q];
+		seen.duplicates += s.duplicates[q];
+	}
+	seen.redriven += s.redriven;
+	seen.restarts += s.restarts;
 	engine_close(s.e);
 	clock_free(s.clock);
 	nftw(s.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -679,8 +696,13 @@ static void test_model(void **state)
 		run(strtoull(seed, NULL, 10), n);
 		return;
 	}
-	for (uint64_t i = 1; i <= 4; i++)
+	for (uint64_t i = 1; i <= 8; i++)
 		run(i, n);
+	printf("sent %" PRId64 ", done %" PRId64 ", failed %" PRId64 ", died %" PRId64 ", redriven %" PRId64 ", discarded %" PRId64
+	       ", archived %" PRId64 ", duplicates %" PRId64 ", restarts %" PRId64 "\n", seen.sent, seen.done, seen.failed, seen.died,
+	       seen.redriven, seen.discarded, seen.archived, seen.duplicates, seen.restarts);
+	assert_true(seen.sent && seen.done && seen.failed && seen.died && seen.redriven && seen.discarded && seen.archived &&
+	            seen.duplicates && seen.restarts);
 }
 
 int main(void)

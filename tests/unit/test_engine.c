@@ -643,6 +643,7 @@ static void test_redrive_control(void **state)
 	assert_int_equal(op.code, DLQ_OK);
 	assert_int_equal(op.u.redrive.out.total, n);
 	memcpy(rid, op.u.redrive.out.redrive_id, sizeof(rid));
+	engine_op_release(&op);
 	assert_int_equal(control(f, rid, REDRIVE_PAUSED).code, DLQ_OK);
 	int64_t left = dead_count(f, "q");
 	assert_true(left > 0 && left < n);

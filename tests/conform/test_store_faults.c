@@ -1,0 +1,145 @@
+/* Every write, sync and truncate fails once: no success is told for what is not there, and the store heals or says why not. */
+#include <errno.h>
+#include <sqlite3.h>
+
+#include "lib_faultvfs.h"
+#include "lib_store.h"
+
+enum { STEPS = 4, PER_STEP = 40 };
+
+struct run {
+	struct world w;
+	int told;          /* transactions for which commit said OK */
+	enum dlq_code code; /* of the first that failed */
+};
+
+static void open_it(struct run *r)
+{
+	struct store_options o = {.dir = r->w.dir, .clock = r->w.clock};
+	OK(&r->w, r->w.ops->open(&o, &r->w.s, &r->w.err));
+}
+
+/* One transaction: sends, a delivery settled, one that dies. */
+static enum dlq_code step(struct run *r)
+{
+	struct world *w = &r->w;
+	char body[3000];
+	struct store_delivery d[2];
+	int64_t nonces[2] = {++w->nonce, ++w->nonce};
+	struct store_lease l;
+	struct store_attempt at = {.n = 1, .at_ms = T0, .outcome = 2, .error_type = STR("E"), .exit_code = -1};
+	char id[ULID_LEN + 1];
+	bool unheld;
+	int n = 0;
+	memset(body, 'x', sizeof(body));
+	enum dlq_code c = w->ops->begin(w->s, &w->err);
+	if (c)
+		return c;
+	for (int i = 0; i < PER_STEP && !c; i++) {
+		struct store_send m = {.body = (struct str){body, sizeof(body)}, .due = T0};
+		c = w->ops->send(w->s, w->q, 0, 0, &m, 1, &w->err);
+	}
+	if (!c)
+		c = w->ops->claim(w->s, w->q, T0, T0 + 1000, STR("w"), nonces, 2, &w->a, d, &n, &w->err);
+	if (!c)
+		c = w->ops->done(w->s, w->q, d[0].seq, d[0].nonce, &unheld, &w->err);
+	if (!c)
+		c = w->ops->lease_get(w->s, w->q, d[1].seq, d[1].nonce, &w->a, &l, &w->err);
+	if (!c)
+		c = w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, T0 + 9999, false, id, &w->err);
+	if (c) {
+		w->ops->rollback(w->s);
+		return c;
+	}
+	return w->ops->commit(w->s, &w->err);
+}
+
+static void expect_counts(struct run *r, int steps)
+{
+	const struct store_counts *c = counts(&r->w);
+	if (c->sent != (int64_t)steps * PER_STEP || c->done != steps || c->dead != steps || c->ready != (int64_t)steps * (PER_STEP - 2) || c->leased)
+		fail_msg("after %d transactions: sent %lld done %lld dead %lld ready %lld leased %lld", steps, (long long)c->sent,
+		         (long long)c->done, (long long)c->dead, (long long)c->ready, (long long)c->leased);
+}
+
+static bool run_once(int n, int rc, int sys_errno, bool sticky, enum dlq_code want)
+{
+	struct run r = {.w = {.ops = store_backend("sqlite")}};
+	struct world *w = &r.w;
+	snprintf(w->dir, sizeof(w->dir), "/tmp/dlq-fault-XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	w->clock = clock_manual_new(T0);
+	open_it(&r);
+	begin(w);
+	OK(w, w->ops->queue_create(w->s, STR("q"), STR("{}"), false, &w->q, &w->err));
+	commit(w);
+	faultvfs_arm(n, rc, sys_errno, sticky);
+	for (int i = 0; i < STEPS; i++) {
+		enum dlq_code c = step(&r);
+		if (c) {
+			r.code = c;
+			break;
+		}
+		r.told++;
+		w->ops->maintain(w->s);
+	}
+	bool fired = faultvfs_fired();
+	assert_true(fired || r.told == STEPS);
+	if (r.code) {
+		if (r.code != want)
+			fail_msg("fault %d: %s expected, got %s (%s)", n, code_name(want), code_name(r.code), w->err.detail);
+		expect_counts(&r, r.told); /* memory: as if it had not been tried */
+		if (sticky)
+			assert_int_not_equal(w->ops->probe(w->s, &w->err), DLQ_OK);
+	}
+	faultvfs_arm(0, 0, 0, false);
+	if (r.code == DLQ_STORE_FULL) { /* there is space again: it goes on in the same process */
+		OK(w, w->ops->probe(w->s, &w->err));
+		OK(w, step(&r));
+		r.told++;
+	}
+	w->ops->close(w->s);
+	store_check("sqlite", w->dir);
+	open_it(&r);
+	expect_counts(&r, r.told);
+	w->ops->close(w->s);
+	arena_release(&w->a);
+	clock_free(w->clock);
+	folder_remove(w->dir);
+	return fired;
+}
+
+static void every_fault(int rc, int sys_errno, bool sticky, enum dlq_code want)
+{
+	int n = 1;
+	while (run_once(n, rc, sys_errno, sticky, want))
+		n += n < 40 ? 1 : 7; /* writes of the same commit are alike */
+	assert_true(n > 20);
+}
+
+static void test_disk_full_once(void **state)
+{
+	(void)state;
+	every_fault(SQLITE_FULL, ENOSPC, false, DLQ_STORE_FULL);
+}
+
+static void test_disk_full_until_freed(void **state)
+{
+	(void)state;
+	every_fault(SQLITE_FULL, ENOSPC, true, DLQ_STORE_FULL);
+}
+
+static void test_io_error(void **state)
+{
+	(void)state;
+	every_fault(SQLITE_IOERR_WRITE, EIO, false, DLQ_STORE_FAILED);
+}
+
+int main(void)
+{
+	faultvfs_install();
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_disk_full_once), cmocka_unit_test(test_disk_full_until_freed), cmocka_unit_test(test_io_error),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -92,6 +92,8 @@ void engine_submit(struct engine *e, struct engine_op *list)
 		op->next = NULL;
 		op->code = DLQ_OK;
 		op->err = (struct dlq_err){0};
+		if (op->type == OP_READ_QUEUE)
+			op->u.read_queue.config = NULL;
 		if (op_is_read(op->type)) {
 			readers_submit(e, op);
 			continue;
@@ -163,7 +165,13 @@ static void call_post(struct op_port *port, struct engine_op *list)
 
 static void call_inline(struct engine *e, struct engine_op *op, struct call_port *p)
 {
-	engine_step(e);
+	if (e->o.single_step) {
+		engine_step(e);
+	} else { /* before engine_start: just what is asked, not the work of the timers that may be due by the thousand */
+		readers_once(e);
+		for (int turns = 0; !p->done && turns < 2; turns++)
+			writer_once(e);
+	}
 	if (!p->done) { /* a long poll: nobody else could wake it */
 		engine_cancel_receive(e, op);
 		engine_step(e);

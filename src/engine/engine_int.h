@@ -35,7 +35,8 @@
 #define DEDUP_STEP 1000
 #define REDRIVE_STEP 1000
 #define ARCHIVE_STEP 64
-#define BATCH_BYTES_MAX ((int64_t)16 << 20)
+#define BATCH_BYTES_MAX ((int64_t)8 << 20)
+#define DELIVERY_COST 256 /* what one message counts in it besides its body */
 
 struct equeue {
 	char name_buf[130];

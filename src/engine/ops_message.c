@@ -145,7 +145,7 @@ enum dlq_code receive_fill(struct engine *e, struct batch *b, struct equeue *q, 
 	op->u.receive.n = got;
 	if (got) {
 		e->next_lease = min64(e->next_lease, b->now + vt);
-		b->bytes += bytes;
+		b->bytes += bytes + (int64_t)got * DELIVERY_COST;
 	}
 	if (!got && drained) {
 		c = e->ops->next_due(e->store, q->queue_id, &q->next_due, &op->err);

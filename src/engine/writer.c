@@ -48,7 +48,7 @@ static enum dlq_code apply(struct engine *e, struct batch *b, struct engine_op *
 	case OP_TOKEN_REVOKE: return op_token_revoke(e, b, op);
 	case OP_NOTICE_CLAIM: return op_notice_claim(e, b, op);
 	case OP_NOTICE_SETTLE: return op_notice_settle(e, b, op);
-	default: return err_set(&op->err, DLQ_INTERNAL, "operation %d came to the writer", (int)op->type);
+	default: return err_set(&op->err, DLQ_BAD_REQUEST, "operation %d came to the writer", (int)op->type);
 	}
 }
 

@@ -115,7 +115,7 @@ void sq_maintain(struct store *store)
 	}
 }
 
-void gate_wait(struct sq_store *s)
+void wal_gate_wait(struct sq_store *s)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_MONOTONIC, &until);

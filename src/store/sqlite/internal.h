@@ -161,7 +161,7 @@ bool checkpoint_start(struct sq_store *s);
 void checkpoint_stop(struct sq_store *s);
 void checkpoint_after_commit(struct sq_store *s);
 void sq_maintain(struct store *s);
-void gate_wait(struct sq_store *s); /* readers, before a read transaction */
+void wal_gate_wait(struct sq_store *s); /* readers, before a read transaction */
 
 /* heap.c */
 void heap_push(struct lease_heap *h, int64_t until, int64_t seq);

@@ -44,7 +44,7 @@ void sq_reader_close(struct store_reader *reader)
 
 static void read_begin(struct sq_reader *r)
 {
-	gate_wait(r->store);
+	wal_gate_wait(r->store);
 	conn_clear(&r->c);
 	r->c.steps_left = READ_STEPS_MAX;
 	q_run(&r->c, Q_BEGIN_READ, "");

@@ -1,6 +1,6 @@
 /*
- * orders.c - libdlq in one page: a program that sends orders, works them, lets dlq retry what may heal and quarantine what
- * will not, shows the dead letter with its evidence, and puts it back once the fault is mended.
+ * orders.c - libdlq in one page: a program that sends orders, works them, lets dlq retry what may heal and quarantine
+ * what will not, shows the dead letter with its evidence, and puts it back once the fault is mended.
  *
  *     ./orders [DATA-FOLDER]     (default: a new folder below /tmp, removed at the end)
  */
@@ -34,9 +34,13 @@ static void send(struct dlq *d, const char *id, const char *body)
 static struct dlq_settle work(const struct dlq_delivery *m, bool fixed)
 {
 	if (!strcmp(m->id, "order-2") && m->attempts == 0)
-		return (struct dlq_settle){.outcome = DLQ_OUTCOME_TRANSIENT, .error_type = "Timeout", .error_message = "the payment service is slow"};
+		return (struct dlq_settle){.outcome = DLQ_OUTCOME_TRANSIENT,
+		                           .error_type = "Timeout",
+		                           .error_message = "the payment service is slow"};
 	if (!strcmp(m->id, "order-3") && !fixed)
-		return (struct dlq_settle){.outcome = DLQ_OUTCOME_PERMANENT, .error_type = "ValidationError", .error_message = "quantity is negative"};
+		return (struct dlq_settle){.outcome = DLQ_OUTCOME_PERMANENT,
+		                           .error_type = "ValidationError",
+		                           .error_message = "quantity is negative"};
 	return (struct dlq_settle){.outcome = DLQ_OUTCOME_OK};
 }
 
@@ -53,7 +57,8 @@ static int work_all(struct dlq *d, bool fixed)
 			return done;
 		struct dlq_settle s = work(m, fixed);
 		must(dlq_settle(d, "orders", m->receipt, &s, dlq_id, &err), "settle");
-		printf("worked     %s: %s%s%s\n", m->id, words[s.outcome], dlq_id[0] ? ", quarantined as " : "", dlq_id);
+		printf("worked     %s: %s%s%s\n", m->id, words[s.outcome], dlq_id[0] ? ", quarantined as " : "",
+		       dlq_id);
 		done += s.outcome == DLQ_OUTCOME_OK;
 		dlq_delivery_free(m);
 	}
@@ -83,7 +88,8 @@ int main(int argc, char **argv)
 	int64_t count = 0;
 
 	must(dlq_open(&options, &d, &err), "open");
-	must(dlq_queue_put(d, "orders", "{\"policy\": {\"max_attempts\": 3, \"backoff\": [\"100ms\"]}}", &err), "queue");
+	must(dlq_queue_put(d, "orders", "{\"policy\": {\"max_attempts\": 3, \"backoff\": [\"100ms\"]}}", &err),
+	     "queue");
 	send(d, "order-1", "{\"item\": \"tea\", \"quantity\": 2}");
 	send(d, "order-2", "{\"item\": \"cups\", \"quantity\": 6}");
 	send(d, "order-3", "{\"item\": \"pot\", \"quantity\": -1}");
@@ -99,6 +105,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		nftw(temp, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	bool good = done == 3 && dead == 1 && count == 1;
-	printf("%d orders done, %d was quarantined and put back: %s\n", done, dead, good ? "as it should be" : "NOT as it should be");
+	printf("%d orders done, %d was quarantined and put back: %s\n", done, dead,
+	       good ? "as it should be" : "NOT as it should be");
 	return good ? 0 : 1;
 }

@@ -1,7 +1,8 @@
 /*
  * archive.c - the end of retention: each dead letter becomes one line of DIR/archive/QUEUE/YYYY-MM-DD.jsonl with
- * everything that is known of it, and only after that file is synced does its record leave the store. A crash between the
- * two writes the line again at the next start: a repeat with the same dlq_id and died_at, never a loss (invariant 5).
+ * everything that is known of it, and only after that file is synced does its record leave the store. A crash between
+ * the two writes the line again at the next start: a repeat with the same dlq_id and died_at, never a loss (invariant
+ * 5).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +58,8 @@ static enum dlq_code file_close(struct archive_file *f, struct dlq_err *err)
 	return c;
 }
 
-static enum dlq_code file_for(struct engine *e, struct archive_file *f, struct str queue, int64_t wall, struct dlq_err *err)
+static enum dlq_code file_for(struct engine *e, struct archive_file *f, struct str queue, int64_t wall,
+                              struct dlq_err *err)
 {
 	char top[PATH_MAX_LEN], dir[PATH_MAX_LEN], path[PATH_MAX_LEN], day[TIME_LEN + 1];
 	time_format(wall, day);
@@ -100,7 +102,8 @@ static enum dlq_code write_all(struct archive_file *f, struct str s, struct dlq_
 }
 
 /* body: always the original bytes; a replacement stands beside it (invariant 6). */
-static enum dlq_code record_line(struct engine *e, int64_t seq, struct arena *a, struct buf *line, struct str *queue, int64_t wall, struct dlq_err *err)
+static enum dlq_code record_line(struct engine *e, int64_t seq, struct arena *a, struct buf *line, struct str *queue,
+                                 int64_t wall, struct dlq_err *err)
 {
 	struct store_dead d;
 	struct store_attempt *at = NULL;
@@ -127,7 +130,9 @@ static enum dlq_code record_line(struct engine *e, int64_t seq, struct arena *a,
 	jout_close(&j, '}');
 	buf_addc(line, '\n');
 	*queue = d.queue;
-	return line->overflow ? err_set(err, DLQ_SYSTEM, "archive: the record of %s is too large for one line", d.dlq_id) : DLQ_OK;
+	return line->overflow
+	           ? err_set(err, DLQ_SYSTEM, "archive: the record of %s is too large for one line", d.dlq_id)
+	           : DLQ_OK;
 }
 
 static enum dlq_code write_records(struct engine *e, const int64_t *seqs, int n, int64_t wall, struct dlq_err *err)
@@ -204,6 +209,7 @@ void archive_step(struct engine *e, int64_t now)
 	e->next_retention = now + ARCHIVE_RETRY_MS;
 	e->due_gen++;
 	if (!e->archive_failing)
-		log_event(LOG_ERROR, "archive.failed", "detail=\"%s\" next=trying_again_every_minute_nothing_is_removed", err.detail);
+		log_event(LOG_ERROR, "archive.failed",
+		          "detail=\"%s\" next=trying_again_every_minute_nothing_is_removed", err.detail);
 	e->archive_failing = true;
 }

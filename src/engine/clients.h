@@ -8,9 +8,20 @@
 #include "engine/notify.h"
 #else
 struct notify;
-static inline struct notify *notify_start(struct engine *e, struct sink *s) { (void)e; (void)s; return NULL; }
-static inline void notify_wake(struct notify *n) { (void)n; }
-static inline void notify_stop(struct notify *n) { (void)n; }
+static inline struct notify *notify_start(struct engine *e, struct sink *s)
+{
+	(void)e;
+	(void)s;
+	return NULL;
+}
+static inline void notify_wake(struct notify *n)
+{
+	(void)n;
+}
+static inline void notify_stop(struct notify *n)
+{
+	(void)n;
+}
 #endif
 
 #endif

@@ -58,7 +58,8 @@ static int64_t op_cost(const struct engine_op *op)
 		}
 		return n;
 	case OP_REDRIVE:
-		return n + (op->u.redrive.body ? (int64_t)op->u.redrive.body->n : 0) + op->u.redrive.n_ids * (ULID_LEN + (int64_t)sizeof(struct str));
+		return n + (op->u.redrive.body ? (int64_t)op->u.redrive.body->n : 0) +
+		       op->u.redrive.n_ids * (ULID_LEN + (int64_t)sizeof(struct str));
 	default:
 		return n;
 	}
@@ -73,14 +74,17 @@ void engine_op_release(struct engine_op *op)
 	arena_release(&op->arena);
 }
 
-static void refuse(struct engine *e, struct engine_op *op, bool closing, struct engine_op **head, struct engine_op **tail)
+static void refuse(struct engine *e, struct engine_op *op, bool closing, struct engine_op **head,
+                   struct engine_op **tail)
 {
 	if (closing)
 		op->code = err_set(&op->err, DLQ_SHUTTING_DOWN, "the server is shutting down; try again in a moment");
 	else
-		op->code = err_set(&op->err, DLQ_BUSY, "%lld operations with %lld bytes wait already (max_waiting_operations %d, max_waiting_bytes %lld); try again",
-		                   (long long)atomic_load(&e->waiting_ops), (long long)atomic_load(&e->waiting_bytes), e->o.max_waiting_ops,
-		                   (long long)e->o.max_waiting_bytes);
+		op->code = err_set(&op->err, DLQ_BUSY,
+		                   "%lld operations with %lld bytes wait already (max_waiting_operations %d, "
+		                   "max_waiting_bytes %lld); try again",
+		                   (long long)atomic_load(&e->waiting_ops), (long long)atomic_load(&e->waiting_bytes),
+		                   e->o.max_waiting_ops, (long long)e->o.max_waiting_bytes);
 	op_list_push(head, tail, op);
 }
 
@@ -109,7 +113,8 @@ void engine_submit(struct engine *e, struct engine_op *list)
 	for (struct engine_op *op = writes; op; op = next) {
 		next = op->next;
 		if (e->closing || atomic_load(&e->waiting_ops) >= e->o.max_waiting_ops ||
-		    (atomic_load(&e->waiting_bytes) + op->cost > e->o.max_waiting_bytes && atomic_load(&e->waiting_ops) > 0)) {
+		    (atomic_load(&e->waiting_bytes) + op->cost > e->o.max_waiting_bytes &&
+		     atomic_load(&e->waiting_ops) > 0)) {
 			refuse(e, op, e->closing, &refused, &refused_tail);
 			continue;
 		}
@@ -167,7 +172,8 @@ static void call_inline(struct engine *e, struct engine_op *op, struct call_port
 {
 	if (e->o.single_step) {
 		engine_step(e);
-	} else { /* before engine_start: just what is asked, not the work of the timers that may be due by the thousand */
+	} else { /* before engine_start: just what is asked, not the work of the timers that may be due by the thousand
+		  */
 		readers_once(e);
 		for (int turns = 0; !p->done && turns < 2; turns++)
 			writer_once(e);
@@ -216,7 +222,6 @@ static void defaults(struct engine_options *o)
 	o->batch_max = o->batch_max > 0 ? o->batch_max : 1024;
 	o->readers = o->readers > 0 ? o->readers : 2;
 	o->max_waiting_receives = o->max_waiting_receives > 0 ? o->max_waiting_receives : 10000;
-	o->store = o->store ? o->store : "sqlite";
 }
 
 static void locks_init(struct engine *e)
@@ -264,10 +269,11 @@ static void engine_free(struct engine *e)
 
 static enum dlq_code open_store(struct engine *e, struct dlq_err *err)
 {
-	struct store_options so = {.dir = e->dir, .clock = e->clock, .cache_bytes = e->o.cache_bytes, .no_sync = e->o.no_sync};
+	struct store_options so = {
+	    .dir = e->dir, .clock = e->clock, .cache_bytes = e->o.cache_bytes, .no_sync = e->o.no_sync};
 	e->ops = store_backend(e->o.store);
 	if (!e->ops)
-		return err_set(err, DLQ_INVALID_SETTING, "there is no store named %s; use sqlite", e->o.store);
+		return err_set(err, DLQ_INVALID_SETTING, "there is no store named %s; leave the setting out", e->o.store);
 	enum dlq_code c = e->ops->open(&so, &e->store, err);
 	if (c)
 		return c;
@@ -319,7 +325,8 @@ enum dlq_code engine_start(struct engine *e, struct dlq_err *err)
 	if (c)
 		return c;
 	if (pthread_create(&e->writer, NULL, writer_main, e))
-		return err_set(err, DLQ_SYSTEM, "cannot start the writer thread; raise the limit of threads or processes");
+		return err_set(err, DLQ_SYSTEM,
+		               "cannot start the writer thread; raise the limit of threads or processes");
 	e->started = true;
 	struct push *push = e->o.push ? push_start(e, e->o.push) : NULL;
 	struct notify *notify = e->o.on_dead_letter ? notify_start(e, e->o.on_dead_letter) : NULL;

@@ -126,7 +126,7 @@ struct engine_op {
 void engine_op_release(struct engine_op *op); /* outputs; not the op itself */
 
 struct engine_options {
-	const char *store;            /* back end name, "sqlite" */
+	const char *store;            /* back end name; NULL: the default one */
 	const char *dir;              /* data folder */
 	struct clock *clock;          /* borrowed */
 	uint64_t seed;                /* randomness; 0: from the system */

@@ -1,11 +1,12 @@
 /*
  * engine_int.h - the inside of the engine, shared by its files.
  *
- * OWNERSHIP. The writer (its thread, or in single_step mode and before engine_start whoever calls) owns the transaction,
- * the parked receives, all timers and everything marked "writer". Others may only look through the locks named below.
+ * OWNERSHIP. The writer (its thread, or in single_step mode and before engine_start whoever calls) owns the
+ * transaction, the parked receives, all timers and everything marked "writer". Others may only look through the locks
+ * named below.
  *
- * LOCK ORDER: clients_lock first (a woken client may submit); in_lock, table_lock, token_lock, read_lock and status_lock are
- * leaves: none is taken while another of them is held, and nothing blocks on disk under one.
+ * LOCK ORDER: clients_lock first (a woken client may submit); in_lock, table_lock, token_lock, read_lock and
+ * status_lock are leaves: none is taken while another of them is held, and nothing blocks on disk under one.
  */
 #ifndef ENGINE_ENGINE_INT_H
 #define ENGINE_ENGINE_INT_H
@@ -48,9 +49,9 @@ struct equeue {
 	struct queue_config *config; /* one reference; the writer replaces it under table_lock */
 	struct equeue *hash_next, *id_next;
 	/* writer */
-	int64_t next_due;            /* nothing is deliverable before; valid while due_gen equals the engine's */
+	int64_t next_due; /* nothing is deliverable before; valid while due_gen equals the engine's */
 	uint64_t due_gen;
-	bool room_wanted;            /* a receive waits because max_in_flight is reached */
+	bool room_wanted; /* a receive waits because max_in_flight is reached */
 	struct engine_op *park_head, *park_tail;
 	struct equeue *park_next, *park_prev;
 };
@@ -58,9 +59,9 @@ struct equeue {
 /* One transaction in the making. */
 struct batch {
 	int64_t now, wall;
-	bool tx;                     /* store_begin was done */
-	bool notices;                /* a dead letter owes a notice */
-	bool kept;                   /* the operation just applied was parked or deferred */
+	bool tx;      /* store_begin was done */
+	bool notices; /* a dead letter owes a notice */
+	bool kept;    /* the operation just applied was parked or deferred */
 	int ops;
 	int64_t bytes;
 	struct engine_op *head, *tail; /* finished with the commit */
@@ -70,8 +71,6 @@ struct batch {
 };
 
 struct token; /* tokens.c */
-
-struct redrive_job { struct store_redrive r; };
 
 struct engine {
 	struct engine_options o;
@@ -86,7 +85,7 @@ struct engine {
 
 	/* what waits; under in_lock */
 	pthread_mutex_t in_lock;
-	pthread_cond_t in_cond;       /* CLOCK_MONOTONIC */
+	pthread_cond_t in_cond; /* CLOCK_MONOTONIC */
 	struct engine_op *in_head, *in_tail;
 	struct engine_op **cancels;
 	int n_cancels, cap_cancels;
@@ -95,11 +94,11 @@ struct engine {
 	atomic_llong waiting_ops, waiting_bytes;
 
 	/* writer */
-	struct engine_op *work_head, *work_tail; /* taken, not yet applied */
+	struct engine_op *work_head, *work_tail;         /* taken, not yet applied */
 	struct engine_op *deferred_head, *deferred_tail; /* receives that wait for the TTL backlog */
-	struct engine_op **heap;      /* parked receives by deadline */
+	struct engine_op **heap;                         /* parked receives by deadline */
 	int n_heap, cap_heap;
-	struct equeue *parked;        /* queues with parked receives */
+	struct equeue *parked; /* queues with parked receives */
 	uint64_t due_gen;
 	int64_t next_lease, next_ttl, next_retention, next_dedup; /* schedule time; lower bounds */
 	bool redrives_reload;
@@ -115,7 +114,7 @@ struct engine {
 	int64_t probe_at;
 
 	/* status */
-	atomic_int refuse;            /* enum dlq_code; OK: durable work is accepted */
+	atomic_int refuse; /* enum dlq_code; OK: durable work is accepted */
 	pthread_mutex_t status_lock;
 	char refuse_detail[200];
 	atomic_llong commits, committed_ops, last_commit_us, max_commit_us, parked_count;
@@ -140,7 +139,8 @@ struct engine {
 	pthread_t *reader_threads;
 	int n_readers;
 
-	pthread_mutex_t clients_lock; /* the two below; held while the writer wakes one, so that neither ends meanwhile */
+	/* The two below; held while the writer wakes one, so that neither ends meanwhile. */
+	pthread_mutex_t clients_lock;
 	struct push *push;
 	struct notify *notify;
 };
@@ -164,7 +164,8 @@ void writer_fail(struct engine *e, struct batch *b, enum dlq_code code, const st
 void park(struct engine *e, struct equeue *q, struct engine_op *op);
 void unpark(struct engine *e, struct equeue *q, struct engine_op *op);
 struct engine_op *park_first(struct engine *e); /* the one with the earliest deadline, or NULL */
-struct engine_op *park_find(struct engine *e, const struct engine_op *op); /* op if it is parked, without looking into it */
+struct engine_op *park_find(struct engine *e,
+                            const struct engine_op *op); /* op if it is parked, without looking into it */
 /* All parked receives of q (NULL: of all queues) come back with code. */
 void park_flush(struct engine *e, struct batch *b, struct equeue *q, enum dlq_code code, const char *detail);
 /* Serves parked receives of queues that have something due. */
@@ -192,8 +193,8 @@ enum dlq_code op_notice_settle(struct engine *e, struct batch *b, struct engine_
 /* Leases what is deliverable for op; op->u.receive.n may stay 0. */
 enum dlq_code receive_fill(struct engine *e, struct batch *b, struct equeue *q, struct engine_op *op) MUST_USE;
 /* Applies route's answer to a leased message. item: NULL, or where the answer is told. */
-enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, const struct store_lease *l, enum outcome outcome,
-                         const struct failure *f, struct str worker, int64_t retry_after_ms,
+enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, const struct store_lease *l,
+                         enum outcome outcome, const struct failure *f, struct str worker, int64_t retry_after_ms,
                          struct engine_settle_item *item, struct dlq_err *err) MUST_USE;
 int64_t retention_due_ms(struct engine *e, struct batch *b, const struct equeue *q, const struct store_lease *l);
 bool queue_due_known(const struct engine *e, const struct equeue *q);
@@ -225,8 +226,9 @@ void timers_reset(struct engine *e); /* nothing known: look everything up again 
 void archive_step(struct engine *e, int64_t now);
 
 /* ---- audit.c ---- */
-enum dlq_code audit_row(struct engine *e, struct batch *b, const struct engine_op *op, const char *action, struct str queue,
-                        struct str target, struct str reason, struct str detail, struct dlq_err *err) MUST_USE;
+enum dlq_code audit_row(struct engine *e, struct batch *b, const struct engine_op *op, const char *action,
+                        struct str queue, struct str target, struct str reason, struct str detail,
+                        struct dlq_err *err) MUST_USE;
 /* A reason an operator must give: 1 to 1000 bytes of UTF-8. */
 enum dlq_code reason_check(struct str reason, struct dlq_err *err) MUST_USE;
 
@@ -237,13 +239,16 @@ void tokens_free(struct engine *e);
 /* ---- readers.c ---- */
 enum dlq_code readers_start(struct engine *e, struct dlq_err *err) MUST_USE;
 void readers_submit(struct engine *e, struct engine_op *op); /* any thread */
-void readers_stop(struct engine *e);  /* what waits is done first */
-bool readers_once(struct engine *e);  /* single_step: does all that waits on the writer's reader */
+void readers_stop(struct engine *e);                         /* what waits is done first */
+bool readers_once(struct engine *e); /* single_step: does all that waits on the writer's reader */
 /* By text id; NOT_FOUND. The whole id is compared. */
-enum dlq_code dead_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_dead *out, struct dlq_err *err) MUST_USE;
+enum dlq_code dead_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_dead *out,
+                         struct dlq_err *err) MUST_USE;
 
 /* ---- receipt.c ---- */
-struct receipt { int64_t queue_id, seq, nonce; };
+struct receipt {
+	int64_t queue_id, seq, nonce;
+};
 void receipt_write(const struct receipt *r, char out[RECEIPT_LEN + 1]);
 bool receipt_parse(struct str text, struct receipt *out);
 

@@ -8,14 +8,17 @@
 /* ---- redrive: making one ---- */
 
 /* The rules that the store cannot know: the right queue, redrives left. */
-static enum dlq_code member_check(struct engine *e, const struct engine_op *op, const struct store_dead *d, struct dlq_err *err)
+static enum dlq_code member_check(struct engine *e, const struct engine_op *op, const struct store_dead *d,
+                                  struct dlq_err *err)
 {
 	if (op->queue.n && !str_eq(op->queue, d->queue))
-		return err_set(err, DLQ_NOT_FOUND, "dead letter %s is of queue " STR_FMT ", not of " STR_FMT, d->dlq_id, STR_ARG(d->queue),
-		               STR_ARG(op->queue));
+		return err_set(err, DLQ_NOT_FOUND, "dead letter %s is of queue " STR_FMT ", not of " STR_FMT, d->dlq_id,
+		               STR_ARG(d->queue), STR_ARG(op->queue));
 	const struct equeue *q = equeue_by_id(e, d->queue_id);
 	if (q && d->state == DEAD_DEAD && d->redrives >= q->config->policy.max_redrives)
-		return err_set(err, DLQ_CONFLICT, "dead letter %s was redriven %d times, queue " STR_FMT " allows %d (max_redrives); raise it or discard the dead letter",
+		return err_set(err, DLQ_CONFLICT,
+		               "dead letter %s was redriven %d times, queue " STR_FMT
+		               " allows %d (max_redrives); raise it or discard the dead letter",
 		               d->dlq_id, d->redrives, STR_ARG(q->name), q->config->policy.max_redrives);
 	return DLQ_OK;
 }
@@ -51,7 +54,8 @@ static enum dlq_code members_find(struct engine *e, struct engine_op *op, int64_
 	qsort(sorted, (size_t)n, sizeof(*sorted), cmp64);
 	for (int i = 1; i < n; i++)
 		if (sorted[i] == sorted[i - 1])
-			return err_set(&op->err, DLQ_BAD_REQUEST, "a dead letter is named twice in ids; name each one once");
+			return err_set(&op->err, DLQ_BAD_REQUEST,
+			               "a dead letter is named twice in ids; name each one once");
 	return DLQ_OK;
 }
 
@@ -59,15 +63,18 @@ static enum dlq_code redrive_check(struct engine_op *op)
 {
 	int n = op->u.redrive.n_ids;
 	if (n < 0 || n > REDRIVE_IDS_MAX)
-		return err_set(&op->err, DLQ_BAD_REQUEST, "%d ids are given, at most %d are taken; redrive the whole queue or in parts", n, REDRIVE_IDS_MAX);
+		return err_set(&op->err, DLQ_BAD_REQUEST,
+		               "%d ids are given, at most %d are taken; redrive the whole queue or in parts", n,
+		               REDRIVE_IDS_MAX);
 	if (op->u.redrive.body && n != 1)
 		return err_set(&op->err, DLQ_BAD_REQUEST, "a replacement body needs exactly one id, %d are given", n);
 	return reason_check(op->u.redrive.reason, &op->err);
 }
 
 /* One step of one redrive. *left: members may be left. */
-static enum dlq_code redrive_step(struct engine *e, struct batch *b, const struct store_redrive *r, const struct str *body, int max,
-                                  bool *left, struct store_redrive *told, struct dlq_err *err)
+static enum dlq_code redrive_step(struct engine *e, struct batch *b, const struct store_redrive *r,
+                                  const struct str *body, int max, bool *left, struct store_redrive *told,
+                                  struct dlq_err *err)
 {
 	int n = 0;
 	int64_t sent = 0, skipped = 0;
@@ -77,7 +84,8 @@ static enum dlq_code redrive_step(struct engine *e, struct batch *b, const struc
 		return c;
 	for (int i = 0; i < n; i++) {
 		member_err = (struct dlq_err){0};
-		c = e->ops->redrive_one(e->store, e->seqs[i], r->n, str_of(r->redrive_id), body, r->operator, r->reason, b->now, &member_err);
+		c = e->ops->redrive_one(e->store, e->seqs[i], r->n, str_of(r->redrive_id), body, r->operator, r->reason,
+		                        b->now, &member_err);
 		if (store_fatal(c)) {
 			*err = member_err;
 			return c;
@@ -100,14 +108,16 @@ static enum dlq_code redrive_step(struct engine *e, struct batch *b, const struc
 	return e->ops->redrive_mark(e->store, r->n, sent, skipped, state, err);
 }
 
-static enum dlq_code redrive_start(struct engine *e, struct batch *b, struct engine_op *op, struct store_redrive *r, const int64_t *seqs)
+static enum dlq_code redrive_start(struct engine *e, struct batch *b, struct engine_op *op, struct store_redrive *r,
+                                   const int64_t *seqs)
 {
 	int n = op->u.redrive.n_ids;
 	struct buf detail = {0};
 	enum dlq_code c = e->ops->redrive_create(e->store, r, seqs, n, &op->err);
 	if (!c) {
 		buf_addf(&detail, "%" PRId64 " dead letters%s", r->total, op->u.redrive.body ? ", body replaced" : "");
-		c = audit_row(e, b, op, "redrive.start", r->queue, n == 1 ? op->u.redrive.ids[0] : str_of(r->redrive_id), op->u.redrive.reason,
+		c = audit_row(e, b, op, "redrive.start", r->queue,
+		              n == 1 ? op->u.redrive.ids[0] : str_of(r->redrive_id), op->u.redrive.reason,
 		              buf_str(&detail), &op->err);
 	}
 	buf_release(&detail);
@@ -138,7 +148,8 @@ enum dlq_code op_redrive(struct engine *e, struct batch *b, struct engine_op *op
 		q = equeue_need(e, op);
 		c = q ? DLQ_OK : DLQ_NOT_FOUND;
 		if (q && !q->config->policy.max_redrives)
-			c = err_set(&op->err, DLQ_CONFLICT, "queue " STR_FMT " allows no redrives (max_redrives is 0)", STR_ARG(q->name));
+			c = err_set(&op->err, DLQ_CONFLICT, "queue " STR_FMT " allows no redrives (max_redrives is 0)",
+			            STR_ARG(q->name));
 	}
 	if (!c)
 		c = batch_tx(e, b, &op->err);
@@ -146,7 +157,7 @@ enum dlq_code op_redrive(struct engine *e, struct batch *b, struct engine_op *op
 		return c;
 	r->queue_id = n ? 0 : q->queue_id;
 	r->queue = q ? arena_str(&op->arena, q->name) : (struct str){0};
-	r->operator = op->operator.n ? op->operator : STR("dlq");
+	r->operator= op->operator.n ? op->operator: STR("dlq");
 	r->reason = op->u.redrive.reason;
 	r->total = n ? n : e->ops->queue_counts(e->store, q->queue_id)->dead;
 	return op->u.redrive.dry_run ? DLQ_OK : redrive_start(e, b, op, r, seqs);
@@ -213,7 +224,7 @@ static void redrive_copy(struct arena *a, const struct store_redrive *r, struct 
 {
 	*out = *r;
 	out->queue = arena_str(a, r->queue);
-	out->operator = arena_str(a, r->operator);
+	out->operator= arena_str(a, r->operator);
 	out->reason = arena_str(a, r->reason);
 }
 
@@ -228,10 +239,12 @@ static enum dlq_code not_active(struct engine *e, struct engine_op *op)
 	if (!c && !str_eqz(op->u.redrive_control.id, r.redrive_id))
 		c = DLQ_NOT_FOUND;
 	if (c == DLQ_NOT_FOUND)
-		err_set(&op->err, c, "there is no redrive " STR_FMT, (int)(op->u.redrive_control.id.n > 64 ? 64 : op->u.redrive_control.id.n),
+		err_set(&op->err, c, "there is no redrive " STR_FMT,
+		        (int)(op->u.redrive_control.id.n > 64 ? 64 : op->u.redrive_control.id.n),
 		        op->u.redrive_control.id.p);
 	else if (!c)
-		c = err_set(&op->err, DLQ_CONFLICT, "redrive %s has ended (%s)", r.redrive_id, redrive_state_name(r.state));
+		c = err_set(&op->err, DLQ_CONFLICT, "redrive %s has ended (%s)", r.redrive_id,
+		            redrive_state_name(r.state));
 	arena_release(&a);
 	return c;
 }
@@ -247,11 +260,15 @@ enum dlq_code op_redrive_control(struct engine *e, struct batch *b, struct engin
 	if (!r)
 		return not_active(e, op);
 	if (r->state == want)
-		return err_set(&op->err, DLQ_CONFLICT, "redrive %s is %s already", r->redrive_id, redrive_state_name(want));
+		return err_set(&op->err, DLQ_CONFLICT, "redrive %s is %s already", r->redrive_id,
+		               redrive_state_name(want));
 	c = e->ops->redrive_mark(e->store, r->n, 0, 0, want, &op->err);
-	const char *action = want == REDRIVE_PAUSED ? "redrive.pause" : want == REDRIVE_RUNNING ? "redrive.resume" : "redrive.cancel";
+	const char *action = want == REDRIVE_PAUSED    ? "redrive.pause"
+	                     : want == REDRIVE_RUNNING ? "redrive.resume"
+	                                               : "redrive.cancel";
 	if (!c)
-		c = audit_row(e, b, op, action, r->queue, str_of(r->redrive_id), (struct str){0}, (struct str){0}, &op->err);
+		c = audit_row(e, b, op, action, r->queue, str_of(r->redrive_id), (struct str){0}, (struct str){0},
+		              &op->err);
 	if (c)
 		return c;
 	r->state = want;
@@ -276,7 +293,8 @@ enum dlq_code op_discard(struct engine *e, struct batch *b, struct engine_op *op
 	if (!c)
 		c = e->ops->discard_one(e->store, d.seq, op->operator.n ? op->operator : STR("dlq"), op->u.discard.reason, &op->err);
 	if (!c)
-		c = audit_row(e, b, op, "dead.discard", d.queue, op->u.discard.id, op->u.discard.reason, (struct str){0}, &op->err);
+		c = audit_row(e, b, op, "dead.discard", d.queue, op->u.discard.id, op->u.discard.reason,
+		              (struct str){0}, &op->err);
 	if (!c)
 		e->due_gen++; /* it may have held followers back */
 	return c;
@@ -293,8 +311,9 @@ enum dlq_code op_notice_claim(struct engine *e, struct batch *b, struct engine_o
 	op->u.notice_claim.next = NEVER;
 	op->u.notice_claim.items = arena_alloc(&op->arena, (size_t)max * sizeof(struct store_notice));
 	enum dlq_code c = batch_tx(e, b, &op->err);
-	return c ? c : e->ops->notice_due(e->store, b->now, max, &op->arena, op->u.notice_claim.items, &op->u.notice_claim.n,
-	                                  &op->u.notice_claim.next, &op->err);
+	return c ? c
+	         : e->ops->notice_due(e->store, b->now, max, &op->arena, op->u.notice_claim.items,
+	                              &op->u.notice_claim.n, &op->u.notice_claim.next, &op->err);
 }
 
 enum dlq_code op_notice_settle(struct engine *e, struct batch *b, struct engine_op *op)
@@ -306,5 +325,6 @@ enum dlq_code op_notice_settle(struct engine *e, struct batch *b, struct engine_
 		return e->ops->notice_done(e->store, op->u.notice_settle.n, &op->err);
 	int64_t delay = op->u.notice_settle.delay_ms;
 	delay = delay < 0 ? 0 : delay > TIME_SPAN_MAX_MS ? TIME_SPAN_MAX_MS : delay;
-	return e->ops->notice_later(e->store, op->u.notice_settle.n, b->now + delay, op->u.notice_settle.error, &op->err);
+	return e->ops->notice_later(e->store, op->u.notice_settle.n, b->now + delay, op->u.notice_settle.error,
+	                            &op->err);
 }

@@ -77,7 +77,8 @@ static enum dlq_code give_back(struct engine *e, struct equeue *q, const struct 
 	return c ? c : e->ops->release(e->store, &l, 1, err);
 }
 
-static void delivery_fill(struct engine *e, struct equeue *q, const struct store_delivery *d, struct engine_delivery *out)
+static void delivery_fill(struct engine *e, struct equeue *q, const struct store_delivery *d,
+                          struct engine_delivery *out)
 {
 	out->d = *d;
 	out->lease_until_wall_ms = clock_to_wall_ms(e->clock, d->lease_until);
@@ -97,7 +98,8 @@ static int claim_size(const struct store_counts *n, int64_t left_bytes, int left
 enum dlq_code receive_fill(struct engine *e, struct batch *b, struct equeue *q, struct engine_op *op)
 {
 	int64_t max_bytes = op->u.receive.max_bytes ? op->u.receive.max_bytes : RECEIVE_BYTES_DEFAULT, bytes = 0;
-	int64_t vt = op->u.receive.visibility_timeout_ms ? op->u.receive.visibility_timeout_ms : q->config->policy.visibility_timeout_ms;
+	int64_t vt = op->u.receive.visibility_timeout_ms ? op->u.receive.visibility_timeout_ms
+	                                                 : q->config->policy.visibility_timeout_ms;
 	int want = op->u.receive.max, got = 0;
 	bool full = false, drained = false;
 	op->u.receive.n = 0;
@@ -119,15 +121,16 @@ enum dlq_code receive_fill(struct engine *e, struct batch *b, struct equeue *q, 
 			ask = (int)room;
 		for (int i = 0; i < ask; i++)
 			e->nonces[i] = (int64_t)(rnd_u64(&e->rnd) >> 1) | 1;
-		c = e->ops->claim(e->store, q->queue_id, b->now, b->now + vt, op->u.receive.worker, e->nonces, ask, &op->arena,
-		                  e->claimed, &n, &op->err);
+		c = e->ops->claim(e->store, q->queue_id, b->now, b->now + vt, op->u.receive.worker, e->nonces, ask,
+		                  &op->arena, e->claimed, &n, &op->err);
 		if (c)
 			return c;
 		drained = n < ask;
 		if (!n)
 			break;
 		if (!op->u.receive.items)
-			op->u.receive.items = arena_alloc(&op->arena, (size_t)(drained ? n : want) * sizeof(struct engine_delivery));
+			op->u.receive.items =
+			    arena_alloc(&op->arena, (size_t)(drained ? n : want) * sizeof(struct engine_delivery));
 		for (int i = 0; i < n; i++) {
 			int64_t size = (int64_t)e->claimed[i].body.n;
 			full = full || (got && bytes + size > max_bytes);
@@ -162,14 +165,17 @@ static enum dlq_code receive_check(struct engine_op *op)
 {
 	int64_t vt = op->u.receive.visibility_timeout_ms;
 	if (op->u.receive.max < 1 || op->u.receive.max > RECEIVE_MAX)
-		return err_set(&op->err, DLQ_BAD_REQUEST, "max is %d, it must be 1 to %d", op->u.receive.max, RECEIVE_MAX);
+		return err_set(&op->err, DLQ_BAD_REQUEST, "max is %d, it must be 1 to %d", op->u.receive.max,
+		               RECEIVE_MAX);
 	if (op->u.receive.wait_ms < 0 || op->u.receive.wait_ms > WAIT_MAX_MS)
-		return err_set(&op->err, DLQ_BAD_REQUEST, "wait is %" PRId64 " ms, it must be 0s to 60s", op->u.receive.wait_ms);
+		return err_set(&op->err, DLQ_BAD_REQUEST, "wait is %" PRId64 " ms, it must be 0s to 60s",
+		               op->u.receive.wait_ms);
 	if (vt && (vt < VISIBILITY_MIN_MS || vt > VISIBILITY_MAX_MS))
-		return err_set(&op->err, DLQ_BAD_REQUEST, "visibility_timeout is %" PRId64 " ms, it must be 1s to 12h", vt);
+		return err_set(&op->err, DLQ_BAD_REQUEST, "visibility_timeout is %" PRId64 " ms, it must be 1s to 12h",
+		               vt);
 	if (op->u.receive.worker.n > FAILURE_TYPE_MAX)
-		return err_set(&op->err, DLQ_BAD_REQUEST, "the worker's name has %zu bytes, at most %d are allowed", op->u.receive.worker.n,
-		               FAILURE_TYPE_MAX);
+		return err_set(&op->err, DLQ_BAD_REQUEST, "the worker's name has %zu bytes, at most %d are allowed",
+		               op->u.receive.worker.n, FAILURE_TYPE_MAX);
 	return DLQ_OK;
 }
 
@@ -202,8 +208,11 @@ enum dlq_code op_receive(struct engine *e, struct batch *b, struct engine_op *op
 	if (!op->u.receive.wait_ms && !q->park_head)
 		return DLQ_OK;
 	if (e->n_heap >= e->o.max_waiting_receives)
-		return op->u.receive.wait_ms ? err_set(&op->err, DLQ_BUSY, "%d receives wait already (at most %d); try again with a shorter wait",
-		                                       e->n_heap, e->o.max_waiting_receives) : DLQ_OK;
+		return op->u.receive.wait_ms
+		           ? err_set(&op->err, DLQ_BUSY,
+		                     "%d receives wait already (at most %d); try again with a shorter wait", e->n_heap,
+		                     e->o.max_waiting_receives)
+		           : DLQ_OK;
 	op->u.receive.deadline = b->now + op->u.receive.wait_ms;
 	park(e, q, op);
 	b->kept = true;
@@ -253,20 +262,27 @@ static enum dlq_code lease_release(struct engine *e, struct batch *b, struct equ
 	return DLQ_OK;
 }
 
-enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, const struct store_lease *l, enum outcome outcome,
-                         const struct failure *f, struct str worker, int64_t retry_after_ms,
+enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, const struct store_lease *l,
+                         enum outcome outcome, const struct failure *f, struct str worker, int64_t retry_after_ms,
                          struct engine_settle_item *item, struct dlq_err *err)
 {
 	struct route_msg m = {l->attempts, l->lease_expirations, l->previous_delay_ms};
-	struct route_outcome o = {outcome, outcome == OUTCOME_TRANSIENT ? retry_after_ms : 0, outcome == OUTCOME_RELEASE ? retry_after_ms : 0};
+	struct route_outcome o = {outcome, outcome == OUTCOME_TRANSIENT ? retry_after_ms : 0,
+	                          outcome == OUTCOME_RELEASE ? retry_after_ms : 0};
 	struct effect eff = route(&m, &q->config->policy, &o, b->now, rnd_unit(&e->rnd));
 	char dlq_id[ULID_LEN + 1] = "";
 	enum dlq_code c;
 	struct store_attempt at = {
-		.n = eff.attempts, .redrive = l->redrives, .at_ms = b->wall, .outcome = outcome,
-		.error_type = cut(f->type, FAILURE_TYPE_MAX), .message = cut(f->message, FAILURE_MESSAGE_MAX),
-		.detail = cut(f->detail, FAILURE_DETAIL_MAX), .worker = cut(worker.n ? worker : l->worker, FAILURE_TYPE_MAX),
-		.http_status = f->http_status, .exit_code = f->exit_code,
+	    .n = eff.attempts,
+	    .redrive = l->redrives,
+	    .at_ms = b->wall,
+	    .outcome = outcome,
+	    .error_type = cut(f->type, FAILURE_TYPE_MAX),
+	    .message = cut(f->message, FAILURE_MESSAGE_MAX),
+	    .detail = cut(f->detail, FAILURE_DETAIL_MAX),
+	    .worker = cut(worker.n ? worker : l->worker, FAILURE_TYPE_MAX),
+	    .http_status = f->http_status,
+	    .exit_code = f->exit_code,
 	};
 	if (eff.kind == EFFECT_RELEASE) {
 		c = lease_release(e, b, q, l, &eff, item, err);
@@ -282,7 +298,8 @@ enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, co
 		ASSERT(eff.kind == EFFECT_DEAD);
 		moved(MSG_LEASED, MOVE_BURY);
 		bool notify = q->config->on_dead_letter.n > 0;
-		c = e->ops->bury(e->store, l, &at, eff.lease_expirations, eff.reason, retention_due_ms(e, b, q, l), notify, dlq_id, err);
+		c = e->ops->bury(e->store, l, &at, eff.lease_expirations, eff.reason, retention_due_ms(e, b, q, l),
+		                 notify, dlq_id, err);
 		b->notices = b->notices || notify;
 	}
 	if (c)
@@ -315,7 +332,8 @@ static enum dlq_code settle_ok(struct engine *e, struct equeue *q, const struct 
 	return DLQ_OK;
 }
 
-static enum dlq_code settle_one(struct engine *e, struct batch *b, struct equeue *q, struct engine_op *op, struct engine_settle_item *it)
+static enum dlq_code settle_one(struct engine *e, struct batch *b, struct equeue *q, struct engine_op *op,
+                                struct engine_settle_item *it)
 {
 	struct receipt r;
 	it->dlq_id[0] = '\0';
@@ -348,7 +366,8 @@ enum dlq_code op_settle(struct engine *e, struct batch *b, struct engine_op *op)
 		return DLQ_NOT_FOUND;
 	for (int i = 0; i < n; i++)
 		if ((unsigned)op->u.settle.items[i].outcome > OUTCOME_RELEASE)
-			return err_set(&op->err, DLQ_BAD_REQUEST, "result %d: the outcome is none of ok, transient, permanent, release", i + 1);
+			return err_set(&op->err, DLQ_BAD_REQUEST,
+			               "result %d: the outcome is none of ok, transient, permanent, release", i + 1);
 	enum dlq_code c = batch_tx(e, b, &op->err);
 	for (int i = 0; i < n && !c; i++) {
 		struct engine_settle_item *it = &op->u.settle.items[i];
@@ -366,7 +385,8 @@ enum dlq_code op_extend(struct engine *e, struct batch *b, struct engine_op *op)
 	int64_t vt = op->u.extend.visibility_timeout_ms;
 	struct receipt r;
 	if (vt && (vt < VISIBILITY_MIN_MS || vt > VISIBILITY_MAX_MS))
-		return err_set(&op->err, DLQ_BAD_REQUEST, "visibility_timeout is %" PRId64 " ms, it must be 1s to 12h", vt);
+		return err_set(&op->err, DLQ_BAD_REQUEST, "visibility_timeout is %" PRId64 " ms, it must be 1s to 12h",
+		               vt);
 	struct equeue *q = equeue_need(e, op);
 	if (!q)
 		return DLQ_NOT_FOUND;
@@ -379,7 +399,9 @@ enum dlq_code op_extend(struct engine *e, struct batch *b, struct engine_op *op)
 			c = e->ops->extend(e->store, q->queue_id, r.seq, r.nonce, b->now + vt, &op->err);
 	}
 	if (c == DLQ_GONE)
-		return err_set(&op->err, DLQ_GONE, "the lease is over: settled before, or its visibility timeout passed and the message went on");
+		return err_set(
+		    &op->err, DLQ_GONE,
+		    "the lease is over: settled before, or its visibility timeout passed and the message went on");
 	if (c)
 		return c;
 	e->next_lease = min64(e->next_lease, b->now + vt);

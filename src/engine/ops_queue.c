@@ -41,9 +41,12 @@ struct equeue *equeue_need(struct engine *e, struct engine_op *op)
 {
 	struct equeue *q = equeue_find(e, op->queue);
 	if (!q)
-		err_set(&op->err, DLQ_NOT_FOUND, "there is no queue %.*s; make it with PUT /v1/queues/%.*s, with `dlq queues put %.*s`, "
-		        "or in the configuration file under queues", (int)(op->queue.n > 64 ? 64 : op->queue.n), op->queue.p,
-		        (int)(op->queue.n > 64 ? 64 : op->queue.n), op->queue.p, (int)(op->queue.n > 64 ? 64 : op->queue.n), op->queue.p);
+		err_set(&op->err, DLQ_NOT_FOUND,
+		        "there is no queue %.*s; make it with PUT /v1/queues/%.*s, with `dlq queues put %.*s`, "
+		        "or in the configuration file under queues",
+		        (int)(op->queue.n > 64 ? 64 : op->queue.n), op->queue.p,
+		        (int)(op->queue.n > 64 ? 64 : op->queue.n), op->queue.p,
+		        (int)(op->queue.n > 64 ? 64 : op->queue.n), op->queue.p);
 	return q;
 }
 
@@ -94,7 +97,8 @@ static void table_grow(struct engine *e)
 	mem_free(old);
 }
 
-static struct equeue *table_add(struct engine *e, struct str name, int64_t queue_id, struct queue_config *config, bool paused)
+static struct equeue *table_add(struct engine *e, struct str name, int64_t queue_id, struct queue_config *config,
+                                bool paused)
 {
 	if ((size_t)e->n_queues >= e->n_buckets)
 		table_grow(e);
@@ -186,8 +190,9 @@ static struct str config_json(const struct queue_config *config, struct buf *buf
 }
 
 /* Writes the settings; *queue_id of a new queue, or of the one there is. */
-static enum dlq_code put_store(struct engine *e, struct batch *b, const struct engine_op *op, const struct queue_config *config,
-                               const struct equeue *q, int64_t *queue_id, struct dlq_err *err)
+static enum dlq_code put_store(struct engine *e, struct batch *b, const struct engine_op *op,
+                               const struct queue_config *config, const struct equeue *q, int64_t *queue_id,
+                               struct dlq_err *err)
 {
 	struct buf buf = {0};
 	struct str json = config_json(config, &buf);
@@ -199,7 +204,8 @@ static enum dlq_code put_store(struct engine *e, struct batch *b, const struct e
 		c = e->ops->queue_create(e->store, config->name, json, config->ordered, queue_id, err);
 	}
 	if (!c)
-		c = audit_row(e, b, op, q ? "queue.update" : "queue.create", config->name, (struct str){0}, (struct str){0}, json, err);
+		c = audit_row(e, b, op, q ? "queue.update" : "queue.create", config->name, (struct str){0},
+		              (struct str){0}, json, err);
 	buf_release(&buf);
 	return c;
 }
@@ -210,8 +216,11 @@ static enum dlq_code put_check(const struct queue_config *config, const struct e
 	if (why)
 		return err_set(err, DLQ_INVALID_NAME, "queue name: %s", why);
 	if (q && q->ordered != config->ordered)
-		return err_set(err, DLQ_CONFLICT, "queue " STR_FMT " was made with ordered: %s, which cannot change; make another queue and redrive or resend into it",
-		               STR_ARG(q->name), q->ordered ? "true" : "false");
+		return err_set(
+		    err, DLQ_CONFLICT,
+		    "queue " STR_FMT
+		    " was made with ordered: %s, which cannot change; make another queue and redrive or resend into it",
+		    STR_ARG(q->name), q->ordered ? "true" : "false");
 	return DLQ_OK;
 }
 
@@ -243,7 +252,9 @@ enum dlq_code op_queue_put(struct engine *e, struct batch *b, struct engine_op *
 	struct queue_config *config = op->u.queue_put.config;
 	struct equeue *q = equeue_find(e, config->name);
 	if (q && q->config->from_file && !op->u.queue_put.from_file)
-		return err_set(&op->err, DLQ_CONFLICT, "queue " STR_FMT " is defined in the configuration file; change it there and reload", STR_ARG(q->name));
+		return err_set(&op->err, DLQ_CONFLICT,
+		               "queue " STR_FMT " is defined in the configuration file; change it there and reload",
+		               STR_ARG(q->name));
 	enum dlq_code c = put_check(config, q, &op->err);
 	if (c)
 		return c;
@@ -278,12 +289,15 @@ enum dlq_code op_queue_delete(struct engine *e, struct batch *b, struct engine_o
 	if (!q)
 		return DLQ_NOT_FOUND;
 	if (q->config->from_file)
-		return err_set(&op->err, DLQ_CONFLICT, "queue " STR_FMT " is defined in the configuration file; take it out there and reload", STR_ARG(q->name));
+		return err_set(&op->err, DLQ_CONFLICT,
+		               "queue " STR_FMT " is defined in the configuration file; take it out there and reload",
+		               STR_ARG(q->name));
 	enum dlq_code c = batch_tx(e, b, &op->err);
 	if (!c)
 		c = e->ops->queue_delete(e->store, q->queue_id, &op->err);
 	if (!c)
-		c = audit_row(e, b, op, "queue.delete", q->name, (struct str){0}, (struct str){0}, (struct str){0}, &op->err);
+		c = audit_row(e, b, op, "queue.delete", q->name, (struct str){0}, (struct str){0}, (struct str){0},
+		              &op->err);
 	if (c)
 		return c;
 	b->after = delete_after;
@@ -308,7 +322,8 @@ enum dlq_code op_queue_pause(struct engine *e, struct batch *b, struct engine_op
 	if (!c)
 		c = e->ops->queue_pause(e->store, q->queue_id, paused, &op->err);
 	if (!c)
-		c = audit_row(e, b, op, paused ? "queue.pause" : "queue.resume", q->name, (struct str){0}, (struct str){0}, (struct str){0}, &op->err);
+		c = audit_row(e, b, op, paused ? "queue.pause" : "queue.resume", q->name, (struct str){0},
+		              (struct str){0}, (struct str){0}, &op->err);
 	if (c)
 		return c;
 	b->after = pause_after;
@@ -327,7 +342,8 @@ static enum dlq_code apply_check(struct engine *e, struct engine_op *op)
 			return c;
 		for (int k = 0; k < i; k++)
 			if (str_eq(op->u.apply_queues.list[k]->name, config->name))
-				return err_set(&op->err, DLQ_INVALID_SETTING, "queue " STR_FMT " is defined twice; keep one", STR_ARG(config->name));
+				return err_set(&op->err, DLQ_INVALID_SETTING,
+				               "queue " STR_FMT " is defined twice; keep one", STR_ARG(config->name));
 	}
 	return DLQ_OK;
 }
@@ -402,7 +418,7 @@ enum dlq_code op_apply_queues(struct engine *e, struct batch *b, struct engine_o
 
 enum dlq_code engine_apply_queues(struct engine *e, struct queue_config **list, int n, struct dlq_err *err)
 {
-	struct engine_op op = {.type = OP_APPLY_QUEUES, .operator = STR("configuration file")};
+	struct engine_op op = {.type = OP_APPLY_QUEUES, .operator= STR("configuration file")};
 	op.u.apply_queues.list = list;
 	op.u.apply_queues.n = n;
 	engine_call(e, &op);

@@ -6,10 +6,12 @@
 
 static enum dlq_code no_dead(struct str id, struct dlq_err *err)
 {
-	return err_set(err, DLQ_NOT_FOUND, "there is no dead letter %.*s (it may have been archived)", (int)(id.n > 128 ? 128 : id.n), id.p);
+	return err_set(err, DLQ_NOT_FOUND, "there is no dead letter %.*s (it may have been archived)",
+	               (int)(id.n > 128 ? 128 : id.n), id.p);
 }
 
-enum dlq_code dead_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_dead *out, struct dlq_err *err)
+enum dlq_code dead_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_dead *out,
+                         struct dlq_err *err)
 {
 	int64_t seq;
 	enum dlq_code c = store_id_seq(id, &seq, err);
@@ -21,7 +23,8 @@ enum dlq_code dead_by_id(struct store_reader *r, struct str id, struct arena *a,
 }
 
 /* By dlq_id, or else the newest dead letter of a message id. */
-static enum dlq_code dead_by_any_id(struct store_reader *r, struct str id, struct arena *a, struct store_dead *out, struct dlq_err *err)
+static enum dlq_code dead_by_any_id(struct store_reader *r, struct str id, struct arena *a, struct store_dead *out,
+                                    struct dlq_err *err)
 {
 	enum dlq_code c = dead_by_id(r, id, a, out, err);
 	if (c != DLQ_NOT_FOUND || message_id_check(id))
@@ -52,7 +55,8 @@ static enum dlq_code read_queues(struct store_reader *r, struct engine_op *op)
 	int limit = op->u.read_queues.limit;
 	enum dlq_code c = limit_check(limit, &op->err);
 	if (!c)
-		c = r->ops->read_queues(r, op->u.read_queues.after, limit, &op->arena, &op->u.read_queues.items, &op->u.read_queues.n, &op->err);
+		c = r->ops->read_queues(r, op->u.read_queues.after, limit, &op->arena, &op->u.read_queues.items,
+		                        &op->u.read_queues.n, &op->err);
 	op->u.read_queues.more = !c && op->u.read_queues.n == limit;
 	return c;
 }
@@ -101,7 +105,8 @@ static enum dlq_code read_dead(struct store_reader *r, struct engine_op *op)
 	else
 		c = r->ops->read_dead(r, op->u.read_dead.seq, &op->arena, d, &op->err);
 	if (!c)
-		c = r->ops->read_attempts(r, d->seq, HISTORY_MAX, &op->arena, &op->u.read_dead.attempts, &op->u.read_dead.n_attempts, &op->err);
+		c = r->ops->read_attempts(r, d->seq, HISTORY_MAX, &op->arena, &op->u.read_dead.attempts,
+		                          &op->u.read_dead.n_attempts, &op->err);
 	return c;
 }
 
@@ -110,7 +115,8 @@ static enum dlq_code read_body(struct store_reader *r, struct engine_op *op)
 	struct store_dead d;
 	enum dlq_code c = dead_by_any_id(r, op->u.read_body.id, &op->arena, &d, &op->err);
 	if (!c)
-		c = r->ops->read_body(r, d.seq, op->u.read_body.original, &op->arena, &op->u.read_body.body, &op->u.read_body.content_type, &op->err);
+		c = r->ops->read_body(r, d.seq, op->u.read_body.original, &op->arena, &op->u.read_body.body,
+		                      &op->u.read_body.content_type, &op->err);
 	return c;
 }
 
@@ -130,21 +136,30 @@ static enum dlq_code read_one(struct engine *e, struct store_reader *r, struct e
 {
 	enum dlq_code c;
 	switch (op->type) {
-	case OP_READ_QUEUES: return read_queues(r, op);
-	case OP_READ_QUEUE: return read_queue(e, r, op);
-	case OP_READ_DEAD_LIST: return read_dead_list(e, r, op);
-	case OP_READ_DEAD: return read_dead(r, op);
-	case OP_READ_BODY: return read_body(r, op);
-	case OP_READ_REDRIVE: return read_redrive(r, op);
+	case OP_READ_QUEUES:
+		return read_queues(r, op);
+	case OP_READ_QUEUE:
+		return read_queue(e, r, op);
+	case OP_READ_DEAD_LIST:
+		return read_dead_list(e, r, op);
+	case OP_READ_DEAD:
+		return read_dead(r, op);
+	case OP_READ_BODY:
+		return read_body(r, op);
+	case OP_READ_REDRIVE:
+		return read_redrive(r, op);
 	case OP_READ_REDRIVES:
 		c = limit_check(op->u.read_redrives.limit, &op->err);
-		return c ? c : r->ops->read_redrives(r, op->u.read_redrives.before_n, op->u.read_redrives.limit, &op->arena,
-		                                     &op->u.read_redrives.items, &op->u.read_redrives.n, &op->err);
+		return c ? c
+		         : r->ops->read_redrives(r, op->u.read_redrives.before_n, op->u.read_redrives.limit, &op->arena,
+		                                 &op->u.read_redrives.items, &op->u.read_redrives.n, &op->err);
 	case OP_READ_AUDIT:
 		c = limit_check(op->u.read_audit.limit, &op->err);
-		return c ? c : r->ops->read_audit(r, op->u.read_audit.before_n, op->u.read_audit.limit, &op->arena,
-		                                  &op->u.read_audit.items, &op->u.read_audit.n, &op->err);
-	default: return err_set(&op->err, DLQ_INTERNAL, "operation %d came to a reader", (int)op->type);
+		return c ? c
+		         : r->ops->read_audit(r, op->u.read_audit.before_n, op->u.read_audit.limit, &op->arena,
+		                              &op->u.read_audit.items, &op->u.read_audit.n, &op->err);
+	default:
+		return err_set(&op->err, DLQ_INTERNAL, "operation %d came to a reader", (int)op->type);
 	}
 }
 
@@ -202,7 +217,8 @@ enum dlq_code readers_start(struct engine *e, struct dlq_err *err)
 		if (pthread_create(&e->reader_threads[i], NULL, reader_main, arg)) {
 			e->ops->reader_close(arg->r);
 			mem_free(arg);
-			return err_set(err, DLQ_SYSTEM, "cannot start a reader thread; raise the limit of threads or processes");
+			return err_set(err, DLQ_SYSTEM,
+			               "cannot start a reader thread; raise the limit of threads or processes");
 		}
 		e->n_readers++;
 	}

@@ -1,4 +1,5 @@
-/* receipt.c - the text form of a receipt: base64url of version, queue, seq, nonce and a checksum, 33 bytes in 44 characters. */
+/* receipt.c - the text form of a receipt: base64url of version, queue, seq, nonce and a checksum, 33 bytes in 44
+ * characters. */
 #include <string.h>
 
 #include "engine/engine_int.h"

@@ -60,7 +60,8 @@ static void attempt_write(struct json_out *j, const struct store_attempt *at)
 	jout_close(j, '}');
 }
 
-void record_details(struct json_out *j, const struct store_dead *d, const struct store_attempt *at, int n, struct clock *clock)
+void record_details(struct json_out *j, const struct store_dead *d, const struct store_attempt *at, int n,
+                    struct clock *clock)
 {
 	jout_key(j, "headers");
 	jout_raw(j, d->headers.n ? d->headers : STR("{}"));

@@ -11,6 +11,7 @@ struct clock;
 /* The members of one list item, into an object that the caller has opened. */
 void record_members(struct json_out *j, const struct store_dead *d);
 /* "headers", "expires_at" and "history". */
-void record_details(struct json_out *j, const struct store_dead *d, const struct store_attempt *at, int n, struct clock *clock);
+void record_details(struct json_out *j, const struct store_dead *d, const struct store_attempt *at, int n,
+                    struct clock *clock);
 
 #endif

@@ -16,10 +16,12 @@ static enum dlq_code lease_expired(struct engine *e, struct batch *b, const stru
 	char timeout[32];
 	duration_human(q->config->policy.visibility_timeout_ms, timeout);
 	struct failure f = {
-		.type = STR("LeaseExpired"),
-		.message = arena_fmt(&e->scratch, "worker %s%.*s%s did not settle before its lease ended (visibility timeout %s)", l->worker.n ? "\"" : "",
-		                     l->worker.n ? (int)l->worker.n : 9, l->worker.n ? l->worker.p : "(unnamed)", l->worker.n ? "\"" : "", timeout),
-		.exit_code = -1,
+	    .type = STR("LeaseExpired"),
+	    .message =
+	        arena_fmt(&e->scratch, "worker %s%.*s%s did not settle before its lease ended (visibility timeout %s)",
+	                  l->worker.n ? "\"" : "", l->worker.n ? (int)l->worker.n : 9,
+	                  l->worker.n ? l->worker.p : "(unnamed)", l->worker.n ? "\"" : "", timeout),
+	    .exit_code = -1,
 	};
 	return lease_fail(e, b, q, l, OUTCOME_LEASE_EXPIRED, &f, l->worker, 0, NULL, err);
 }
@@ -52,7 +54,8 @@ static enum dlq_code ttl_one(struct engine *e, struct batch *b, const struct sto
 	ASSERT(allowed);
 	bool notify = q->config->on_dead_letter.n > 0;
 	b->notices = b->notices || notify;
-	return e->ops->bury(e->store, l, NULL, l->lease_expirations, REASON_EXPIRED, retention_due_ms(e, b, q, l), notify, dlq_id, err);
+	return e->ops->bury(e->store, l, NULL, l->lease_expirations, REASON_EXPIRED, retention_due_ms(e, b, q, l),
+	                    notify, dlq_id, err);
 }
 
 enum dlq_code ttl_run(struct engine *e, struct batch *b, struct dlq_err *err)

@@ -46,7 +46,8 @@ static enum dlq_code queues_parse(struct arena *a, struct str json, struct str *
 	for (struct doc *i = d->child; i; i = i->next)
 		count++;
 	if (count > TOKEN_QUEUES_MAX)
-		return doc_fail(d, err, "%d queues are listed, at most %d are allowed; use prefixes", count, TOKEN_QUEUES_MAX);
+		return doc_fail(d, err, "%d queues are listed, at most %d are allowed; use prefixes", count,
+		                TOKEN_QUEUES_MAX);
 	*out = arena_alloc(a, (size_t)(count + 1) * sizeof(**out));
 	for (struct doc *i = d->child; i; i = i->next) {
 		struct str s;
@@ -123,14 +124,15 @@ static bool token_live(const struct token *t, int64_t wall)
 static enum dlq_code token_allows(const struct token *t, enum role need, struct str queue, struct dlq_err *err)
 {
 	if (t->role < need)
-		return err_set(err, DLQ_FORBIDDEN, "token " STR_FMT " has role %s, this needs %s", STR_ARG(t->name), role_name(t->role), role_name(need));
+		return err_set(err, DLQ_FORBIDDEN, "token " STR_FMT " has role %s, this needs %s", STR_ARG(t->name),
+		               role_name(t->role), role_name(need));
 	if (!t->limited || !queue.n)
 		return DLQ_OK;
 	for (int i = 0; i < t->n_queues; i++)
 		if (queue_matches(t->queues[i], queue))
 			return DLQ_OK;
-	return err_set(err, DLQ_FORBIDDEN, "token " STR_FMT " is limited to other queues than " STR_FMT, STR_ARG(t->name),
-	               (int)(queue.n > 128 ? 128 : queue.n), queue.p);
+	return err_set(err, DLQ_FORBIDDEN, "token " STR_FMT " is limited to other queues than " STR_FMT,
+	               STR_ARG(t->name), (int)(queue.n > 128 ? 128 : queue.n), queue.p);
 }
 
 enum dlq_code engine_token_check(struct engine *e, struct str secret, enum role need, struct str queue,
@@ -139,7 +141,8 @@ enum dlq_code engine_token_check(struct engine *e, struct str secret, enum role 
 	uint8_t hash[32];
 	const struct token *found = NULL;
 	if (secret.n != SECRET_LEN)
-		return err_set(err, DLQ_UNAUTHENTICATED, "this is not a token; give one as Authorization: Bearer TOKEN");
+		return err_set(err, DLQ_UNAUTHENTICATED,
+		               "this is not a token; give one as Authorization: Bearer TOKEN");
 	secret_hash(secret, hash);
 	int64_t wall = clock_wall_ms(e->clock);
 	pthread_rwlock_rdlock(&e->token_lock);
@@ -148,7 +151,10 @@ enum dlq_code engine_token_check(struct engine *e, struct str secret, enum role 
 			found = &e->tokens[i];
 	enum dlq_code c;
 	if (!found || !token_live(found, wall))
-		c = err_set(err, DLQ_UNAUTHENTICATED, "the token is %s", !found ? "not known here" : found->revoked_at_ms ? "revoked" : "expired");
+		c = err_set(err, DLQ_UNAUTHENTICATED, "the token is %s",
+		            !found                 ? "not known here"
+		            : found->revoked_at_ms ? "revoked"
+		                                   : "expired");
 	else
 		c = token_allows(found, need, queue, err);
 	if (found && c != DLQ_UNAUTHENTICATED) {
@@ -203,16 +209,17 @@ enum dlq_code op_token_add(struct engine *e, struct batch *b, struct engine_op *
 	if (!op->u.token_add.secret_given)
 		secret_make(op->u.token_add.secret);
 	struct store_token t = {
-		.name = name,
-		.role = op->u.token_add.role,
-		.queues = op->u.token_add.queues,
-		.created_at_ms = b->wall,
-		.expires_at_ms = op->u.token_add.ttl_ms ? b->wall + op->u.token_add.ttl_ms : 0,
+	    .name = name,
+	    .role = op->u.token_add.role,
+	    .queues = op->u.token_add.queues,
+	    .created_at_ms = b->wall,
+	    .expires_at_ms = op->u.token_add.ttl_ms ? b->wall + op->u.token_add.ttl_ms : 0,
 	};
 	secret_hash(str_of(op->u.token_add.secret), t.hash);
 	c = e->ops->token_add(e->store, &t, &id, &op->err);
 	if (!c)
-		c = audit_row(e, b, op, "token.add", (struct str){0}, name, (struct str){0}, str_of(role_name(t.role)), &op->err);
+		c = audit_row(e, b, op, "token.add", (struct str){0}, name, (struct str){0}, str_of(role_name(t.role)),
+		              &op->err);
 	if (c) {
 		sodium_memzero(op->u.token_add.secret, sizeof(op->u.token_add.secret));
 		return c;
@@ -228,7 +235,8 @@ enum dlq_code op_token_revoke(struct engine *e, struct batch *b, struct engine_o
 	if (!c)
 		c = e->ops->token_revoke(e->store, op->u.token_revoke.name, &op->err);
 	if (!c)
-		c = audit_row(e, b, op, "token.revoke", (struct str){0}, op->u.token_revoke.name, (struct str){0}, (struct str){0}, &op->err);
+		c = audit_row(e, b, op, "token.revoke", (struct str){0}, op->u.token_revoke.name, (struct str){0},
+		              (struct str){0}, &op->err);
 	if (c)
 		return c;
 	b->after = tokens_after;
@@ -280,7 +288,8 @@ static bool admin_lives(struct engine *e)
 	int64_t wall = clock_wall_ms(e->clock);
 	pthread_rwlock_rdlock(&e->token_lock);
 	for (int i = 0; i < e->n_tokens; i++)
-		yes = yes || (e->tokens[i].role == ROLE_ADMIN && !e->tokens[i].limited && token_live(&e->tokens[i], wall));
+		yes = yes ||
+		      (e->tokens[i].role == ROLE_ADMIN && !e->tokens[i].limited && token_live(&e->tokens[i], wall));
 	pthread_rwlock_unlock(&e->token_lock);
 	return yes;
 }
@@ -312,7 +321,8 @@ enum dlq_code engine_bootstrap_token(struct engine *e, bool *created, struct dlq
 	char secret[64] = "";
 	*created = false;
 	struct arena a = {0};
-	const char *path = arena_fmt(&a, "%s/admin.token", e->dir).p, *tmp = arena_fmt(&a, "%s/admin.token.tmp", e->dir).p;
+	const char *path = arena_fmt(&a, "%s/admin.token", e->dir).p,
+	           *tmp = arena_fmt(&a, "%s/admin.token.tmp", e->dir).p;
 	enum dlq_code c = DLQ_OK;
 	if (admin_lives(e)) {
 		if (access(path, F_OK) != 0 && access(tmp, F_OK) == 0)

@@ -1,7 +1,7 @@
 /*
- * writer.c - the group commit. One turn takes all that waits, applies it in one transaction together with the timers that
- * are due, commits, and gives the operations back. There is no delay to gather more: what comes during a commit is the
- * next batch.
+ * writer.c - the group commit. One turn takes all that waits, applies it in one transaction together with the timers
+ * that are due, commits, and gives the operations back. There is no delay to gather more: what comes during a commit is
+ * the next batch.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,23 +32,40 @@ void batch_finish(struct batch *b, struct engine_op *op)
 static enum dlq_code apply(struct engine *e, struct batch *b, struct engine_op *op)
 {
 	switch (op->type) {
-	case OP_SEND: return op_send(e, b, op);
-	case OP_RECEIVE: return op_receive(e, b, op);
-	case OP_SETTLE: return op_settle(e, b, op);
-	case OP_EXTEND: return op_extend(e, b, op);
-	case OP_QUEUE_PUT: return op_queue_put(e, b, op);
-	case OP_QUEUE_DELETE: return op_queue_delete(e, b, op);
-	case OP_QUEUE_PAUSE: return op_queue_pause(e, b, op);
-	case OP_APPLY_QUEUES: return op_apply_queues(e, b, op);
-	case OP_REDRIVE: return op_redrive(e, b, op);
-	case OP_REDRIVE_CONTROL: return op_redrive_control(e, b, op);
-	case OP_DISCARD: return op_discard(e, b, op);
-	case OP_AUDIT: return op_audit(e, b, op);
-	case OP_TOKEN_ADD: return op_token_add(e, b, op);
-	case OP_TOKEN_REVOKE: return op_token_revoke(e, b, op);
-	case OP_NOTICE_CLAIM: return op_notice_claim(e, b, op);
-	case OP_NOTICE_SETTLE: return op_notice_settle(e, b, op);
-	default: return err_set(&op->err, DLQ_BAD_REQUEST, "operation %d came to the writer", (int)op->type);
+	case OP_SEND:
+		return op_send(e, b, op);
+	case OP_RECEIVE:
+		return op_receive(e, b, op);
+	case OP_SETTLE:
+		return op_settle(e, b, op);
+	case OP_EXTEND:
+		return op_extend(e, b, op);
+	case OP_QUEUE_PUT:
+		return op_queue_put(e, b, op);
+	case OP_QUEUE_DELETE:
+		return op_queue_delete(e, b, op);
+	case OP_QUEUE_PAUSE:
+		return op_queue_pause(e, b, op);
+	case OP_APPLY_QUEUES:
+		return op_apply_queues(e, b, op);
+	case OP_REDRIVE:
+		return op_redrive(e, b, op);
+	case OP_REDRIVE_CONTROL:
+		return op_redrive_control(e, b, op);
+	case OP_DISCARD:
+		return op_discard(e, b, op);
+	case OP_AUDIT:
+		return op_audit(e, b, op);
+	case OP_TOKEN_ADD:
+		return op_token_add(e, b, op);
+	case OP_TOKEN_REVOKE:
+		return op_token_revoke(e, b, op);
+	case OP_NOTICE_CLAIM:
+		return op_notice_claim(e, b, op);
+	case OP_NOTICE_SETTLE:
+		return op_notice_settle(e, b, op);
+	default:
+		return err_set(&op->err, DLQ_BAD_REQUEST, "operation %d came to the writer", (int)op->type);
 	}
 }
 
@@ -81,7 +98,8 @@ static void refuse_set(struct engine *e, enum dlq_code code, const char *detail)
 	atomic_store(&e->refuse, code);
 }
 
-/* The transaction is lost: every operation in it answers the code, nothing of it is remembered, durable work is refused. */
+/* The transaction is lost: every operation in it answers the code, nothing of it is remembered, durable work is
+ * refused. */
 void writer_fail(struct engine *e, struct batch *b, enum dlq_code code, const struct dlq_err *err)
 {
 	char detail[sizeof(err->detail)];
@@ -115,7 +133,8 @@ static void probe(struct engine *e, int64_t now)
 	}
 	bool heals = c == DLQ_STORE_FULL || c == DLQ_NO_MEMORY;
 	if (!heals)
-		log_event(LOG_ERROR, "store.failed", "code=%s next=refusing_until_restart detail=\"%s\"", code_name(c), err.detail);
+		log_event(LOG_ERROR, "store.failed", "code=%s next=refusing_until_restart detail=\"%s\"", code_name(c),
+		          err.detail);
 	if ((int)c != atomic_load(&e->refuse))
 		refuse_set(e, c, err.detail);
 	e->probe_at = heals ? clock_now_ms(e->clock) + PROBE_MS : NEVER;
@@ -253,7 +272,8 @@ static void maintain(struct engine *e)
 
 static bool changes_queues(const struct engine_op *op)
 {
-	return op->type == OP_QUEUE_PUT || op->type == OP_QUEUE_DELETE || op->type == OP_QUEUE_PAUSE || op->type == OP_APPLY_QUEUES;
+	return op->type == OP_QUEUE_PUT || op->type == OP_QUEUE_DELETE || op->type == OP_QUEUE_PAUSE ||
+	       op->type == OP_APPLY_QUEUES;
 }
 
 static void after_commit(struct engine *e, struct batch *b)

@@ -37,7 +37,7 @@ enum dlq_code dlq_open(const struct dlq_options *options, struct dlq **out, stru
 		return err_set(err, DLQ_BAD_REQUEST, "dlq_open: options.dir is missing; name the data folder");
 	struct dlq *d = mem_alloc(sizeof(*d));
 	d->clock = clock_real_new();
-	struct engine_options eo = {.store = "sqlite", .dir = options->dir, .clock = d->clock};
+	struct engine_options eo = {.dir = options->dir, .clock = d->clock};
 	enum dlq_code c = engine_open(&eo, &d->engine, err);
 	if (!c)
 		c = engine_start(d->engine, err);
@@ -80,7 +80,7 @@ enum dlq_code dlq_queue_put(struct dlq *d, const char *queue, const char *json, 
 	struct arena a = {0};
 	struct doc *doc = NULL;
 	struct queue_config *config = NULL;
-	struct engine_op op = {.type = OP_QUEUE_PUT, .queue = str_of(queue), .operator = STR("libdlq")};
+	struct engine_op op = {.type = OP_QUEUE_PUT, .queue = str_of(queue), .operator= STR("libdlq")};
 	struct dlq_err local = {0};
 	err = err ? err : &local;
 	enum dlq_code c = name_check(queue, err);
@@ -106,7 +106,8 @@ static enum dlq_code message_check(const struct dlq_message *m, struct dlq_err *
 	if (m->body_len && !m->body)
 		return err_set(err, DLQ_BAD_REQUEST, "body is NULL but body_len is %zu", m->body_len);
 	if (m->body_len > INT_MAX / 2)
-		return err_set(err, DLQ_TOO_LARGE, "the body has %zu bytes, at most %d are taken", m->body_len, INT_MAX / 2);
+		return err_set(err, DLQ_TOO_LARGE, "the body has %zu bytes, at most %d are taken", m->body_len,
+		               INT_MAX / 2);
 	if (m->delay_ms < 0 || m->ttl_ms < 0)
 		return err_set(err, DLQ_BAD_REQUEST, "delay_ms and ttl_ms must not be negative");
 	if (m->key && strlen(m->key) > 1024)
@@ -114,14 +115,19 @@ static enum dlq_code message_check(const struct dlq_message *m, struct dlq_err *
 	return DLQ_OK;
 }
 
-enum dlq_code dlq_send(struct dlq *d, const char *queue, const struct dlq_message *m, char *id_out, bool *duplicate, struct dlq_err *err)
+enum dlq_code dlq_send(struct dlq *d, const char *queue, const struct dlq_message *m, char *id_out, bool *duplicate,
+                       struct dlq_err *err)
 {
 	enum dlq_code c = message_check(m, err);
 	if (c)
 		return c;
 	struct store_send item = {
-		.id = str_of(m->id), .key = str_of(m->key), .content_type = str_of(m->content_type),
-		.body = {m->body ? m->body : "", m->body_len}, .due = m->delay_ms, .expires = m->ttl_ms,
+	    .id = str_of(m->id),
+	    .key = str_of(m->key),
+	    .content_type = str_of(m->content_type),
+	    .body = {m->body ? m->body : "", m->body_len},
+	    .due = m->delay_ms,
+	    .expires = m->ttl_ms,
 	};
 	struct engine_op op = {.type = OP_SEND, .queue = str_of(queue)};
 	op.u.send.items = &item;
@@ -152,15 +158,21 @@ static void delivery_fill(struct lib_delivery *m)
 	const struct engine_delivery *d = &m->op.u.receive.items[0];
 	struct arena *a = &m->op.arena;
 	m->pub = (struct dlq_delivery){
-		.id = text(a, d->d.id), .key = d->d.key.n ? text(a, d->d.key) : NULL,
-		.content_type = d->d.content_type.n ? text(a, d->d.content_type) : NULL,
-		.receipt = d->receipt, .body = d->d.body.p, .body_len = d->d.body.n, .attempts = d->d.attempts, .redrives = d->d.redrives,
-		.received_at_ms = d->d.received_at_ms, .lease_until_ms = d->lease_until_wall_ms,
+	    .id = text(a, d->d.id),
+	    .key = d->d.key.n ? text(a, d->d.key) : NULL,
+	    .content_type = d->d.content_type.n ? text(a, d->d.content_type) : NULL,
+	    .receipt = d->receipt,
+	    .body = d->d.body.p,
+	    .body_len = d->d.body.n,
+	    .attempts = d->d.attempts,
+	    .redrives = d->d.redrives,
+	    .received_at_ms = d->d.received_at_ms,
+	    .lease_until_ms = d->lease_until_wall_ms,
 	};
 }
 
-enum dlq_code dlq_receive(struct dlq *d, const char *queue, const char *worker, int64_t wait_ms, int64_t visibility_timeout_ms,
-                          struct dlq_delivery **out, struct dlq_err *err)
+enum dlq_code dlq_receive(struct dlq *d, const char *queue, const char *worker, int64_t wait_ms,
+                          int64_t visibility_timeout_ms, struct dlq_delivery **out, struct dlq_err *err)
 {
 	*out = NULL;
 	struct lib_delivery *m = mem_alloc(sizeof(*m));
@@ -189,11 +201,14 @@ void dlq_delivery_free(struct dlq_delivery *m)
 	mem_free(l);
 }
 
-enum dlq_code dlq_settle(struct dlq *d, const char *queue, const char *receipt, const struct dlq_settle *s, char *dlq_id_out, struct dlq_err *err)
+enum dlq_code dlq_settle(struct dlq *d, const char *queue, const char *receipt, const struct dlq_settle *s,
+                         char *dlq_id_out, struct dlq_err *err)
 {
 	static const enum outcome outcomes[] = {
-		[DLQ_OUTCOME_OK] = OUTCOME_OK, [DLQ_OUTCOME_TRANSIENT] = OUTCOME_TRANSIENT,
-		[DLQ_OUTCOME_PERMANENT] = OUTCOME_PERMANENT, [DLQ_OUTCOME_RELEASE] = OUTCOME_RELEASE,
+	    [DLQ_OUTCOME_OK] = OUTCOME_OK,
+	    [DLQ_OUTCOME_TRANSIENT] = OUTCOME_TRANSIENT,
+	    [DLQ_OUTCOME_PERMANENT] = OUTCOME_PERMANENT,
+	    [DLQ_OUTCOME_RELEASE] = OUTCOME_RELEASE,
 	};
 	if (dlq_id_out)
 		dlq_id_out[0] = '\0';
@@ -202,22 +217,30 @@ enum dlq_code dlq_settle(struct dlq *d, const char *queue, const char *receipt, 
 	if (s->retry_after_ms < 0)
 		return err_set(err, DLQ_BAD_REQUEST, "retry_after_ms must not be negative");
 	struct engine_settle_item item = {
-		.receipt = str_of(receipt), .outcome = outcomes[s->outcome], .retry_after_ms = s->retry_after_ms,
-		.failure = {.type = str_of(s->error_type), .message = str_of(s->error_message), .detail = str_of(s->error_detail), .exit_code = -1},
+	    .receipt = str_of(receipt),
+	    .outcome = outcomes[s->outcome],
+	    .retry_after_ms = s->retry_after_ms,
+	    .failure = {.type = str_of(s->error_type),
+	                .message = str_of(s->error_message),
+	                .detail = str_of(s->error_detail),
+	                .exit_code = -1},
 	};
 	struct engine_op op = {.type = OP_SETTLE, .queue = str_of(queue)};
 	op.u.settle.items = &item;
 	op.u.settle.n = 1;
 	enum dlq_code c = call(d, &op, err);
 	if (!c && item.code)
-		c = err_set(err, item.code, "the lease is over: settled before, or its visibility timeout passed and the message went on");
+		c = err_set(
+		    err, item.code,
+		    "the lease is over: settled before, or its visibility timeout passed and the message went on");
 	if (!c && dlq_id_out)
 		memcpy(dlq_id_out, item.dlq_id, sizeof(item.dlq_id));
 	engine_op_release(&op);
 	return c;
 }
 
-enum dlq_code dlq_extend(struct dlq *d, const char *queue, const char *receipt, int64_t visibility_timeout_ms, struct dlq_err *err)
+enum dlq_code dlq_extend(struct dlq *d, const char *queue, const char *receipt, int64_t visibility_timeout_ms,
+                         struct dlq_err *err)
 {
 	struct engine_op op = {.type = OP_EXTEND, .queue = str_of(queue)};
 	op.u.extend.receipt = str_of(receipt);
@@ -234,7 +257,7 @@ enum dlq_code dlq_redrive(struct dlq *d, const char *queue, const char *const *d
 {
 	if (n_ids > 1000)
 		return err_set(err, DLQ_BAD_REQUEST, "%zu ids are given, at most 1000 are taken", n_ids);
-	struct engine_op op = {.type = OP_REDRIVE, .queue = str_of(queue), .operator = str_of(operator_name)};
+	struct engine_op op = {.type = OP_REDRIVE, .queue = str_of(queue), .operator= str_of(operator_name)};
 	struct str *ids = mem_array(n_ids + 1, sizeof(*ids));
 	for (size_t i = 0; i < n_ids; i++)
 		ids[i] = str_of(dlq_ids[i]);
@@ -249,9 +272,10 @@ enum dlq_code dlq_redrive(struct dlq *d, const char *queue, const char *const *d
 	return c;
 }
 
-enum dlq_code dlq_discard(struct dlq *d, const char *dlq_id, const char *operator_name, const char *reason, struct dlq_err *err)
+enum dlq_code dlq_discard(struct dlq *d, const char *dlq_id, const char *operator_name, const char *reason,
+                          struct dlq_err *err)
 {
-	struct engine_op op = {.type = OP_DISCARD, .operator = str_of(operator_name)};
+	struct engine_op op = {.type = OP_DISCARD, .operator= str_of(operator_name)};
 	op.u.discard.id = str_of(dlq_id);
 	op.u.discard.reason = str_of(reason);
 	enum dlq_code c = call(d, &op, err);
@@ -261,7 +285,8 @@ enum dlq_code dlq_discard(struct dlq *d, const char *dlq_id, const char *operato
 
 /* Only dead ones: those put back or discarded have had their answer. */
 enum dlq_code dlq_dead_letters(struct dlq *d, const char *queue, int limit,
-                               bool (*visit)(const char *dlq_id, const char *json, void *arg), void *arg, struct dlq_err *err)
+                               bool (*visit)(const char *dlq_id, const char *json, void *arg), void *arg,
+                               struct dlq_err *err)
 {
 	struct engine_op op = {.type = OP_READ_DEAD_LIST, .queue = str_of(queue)};
 	op.u.read_dead_list.filter = (struct store_dead_filter){.state = DEAD_DEAD, .reason = -1, .limit = limit};

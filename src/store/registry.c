@@ -22,7 +22,7 @@ const struct store_ops *store_backend(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(backends); i++) {
 		table_check(backends[i]);
-		if (!strcmp(backends[i]->name, name))
+		if (!name || !strcmp(backends[i]->name, name))
 			return backends[i];
 	}
 	return NULL;

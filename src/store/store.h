@@ -321,7 +321,7 @@ struct store_ops {
 
 /* ---------- what callers use: s->ops->send(s, ...), r->ops->read_dead(r, ...) ---------- */
 
-/* Names a back end ("sqlite"); NULL if there is none of that name. Asserts once that every table is complete. */
+/* Names a back end ("sqlite"; NULL: the default one); NULL if there is none of that name. Asserts once that every table is complete. */
 const struct store_ops *store_backend(const char *name);
 
 /* Every struct store and struct store_reader of every back end starts with this. */

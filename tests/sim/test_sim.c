@@ -15,162 +15,33 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "base/rnd.h"
-#include "engine/engine.h"
+#include "lib_model.h"
 
-#define QUEUES 3
-#define MSGS_MAX 20000
-#define KEYS 4
-#define MAX_ATTEMPTS 3
-#define CRASH_LIMIT 2
-#define MAX_REDRIVES 2
-#define VISIBILITY 30000
-#define DEDUP_WINDOW 60000
-#define RETENTION 3600000
-#define MAX_IN_FLIGHT 20
-
-static const int64_t backoff[] = {10000, 60000};
 static const char *const queue_names[QUEUES] = {"plain", "ordered", "third"};
-#define ORDERED 1 /* the queue that is */
-
-enum where { WAITING, LEASED, DONE, DEAD, DISCARDED, ARCHIVED };
-
-struct mmsg {
-	int queue, key; /* key -1: none */
-	int64_t seq;
-	char id[24], body[40], now_body[40];
-	char dlq_id[ULID_LEN + 1], receipt[RECEIPT_LEN + 1];
-	enum where where;
-	bool redriving, dead_once;
-	int attempts, expirations, redrives, failures; /* failures: of all lives */
-	int64_t due, expires, lease_until, retention, dedup_until;
-};
-
-struct sim {
-	uint64_t seed;
-	int step;
-	const char *doing;
-	struct engine *e;
-	struct clock *clock;
-	struct rnd rnd;
-	char dir[64];
-	bool paused[QUEUES];
-	int64_t sent[QUEUES], done[QUEUES], failed[QUEUES], died[QUEUES], discarded[QUEUES], archived[QUEUES], duplicates[QUEUES];
-	int64_t redriven, restarts;
-	struct mmsg *m;
-	int n;
-};
 
 /* Over all runs: a simulation in which something never happens proves nothing about it. */
-static struct { int64_t sent, done, failed, died, discarded, archived, duplicates, redriven, restarts; } seen;
+static struct {
+	int64_t sent, done, failed, died, discarded, archived, duplicates, redriven, restarts;
+} seen;
 
-#define CHECK(s, cond, ...)                                                                                              \
-	do {                                                                                                             \
-		if (!(cond)) {                                                                                           \
-			fprintf(stderr, "\nsim: seed %" PRIu64 ", step %d, %s: %s:%d: %s is false: ", (s)->seed, (s)->step, \
-			        (s)->doing, __FILE__, __LINE__, #cond);                                                  \
-			fprintf(stderr, __VA_ARGS__);                                                                    \
-			fprintf(stderr, "\nrepeat with DLQ_SEED=%" PRIu64 "\n", (s)->seed);                              \
-			fail();                                                                                          \
-		}                                                                                                        \
+#define CHECK(s, cond, ...)                                                                                            \
+	do {                                                                                                           \
+		if (!(cond)) {                                                                                         \
+			fprintf(stderr, "\nsim: seed %" PRIu64 ", step %d, %s: %s:%d: %s is false: ", (s)->seed,       \
+			        (s)->step, (s)->doing, __FILE__, __LINE__, #cond);                                     \
+			fprintf(stderr, __VA_ARGS__);                                                                  \
+			fprintf(stderr, "\nrepeat with DLQ_SEED=%" PRIu64 "\n", (s)->seed);                            \
+			fail();                                                                                        \
+		}                                                                                                      \
 	} while (0)
-
-static int below(struct sim *s, int n)
-{
-	return (int)rnd_below(&s->rnd, (uint64_t)n);
-}
-
-static int64_t now(struct sim *s)
-{
-	return clock_now_ms(s->clock);
-}
-
-/* ---- the model ---- */
-
-/* Invariant 11: an earlier message of the key that lives or is dead comes first. */
-static bool is_held(struct sim *s, const struct mmsg *m)
-{
-	if (m->queue != ORDERED || m->key < 0)
-		return false;
-	for (struct mmsg *o = s->m; o < m; o++)
-		if (o->queue == m->queue && o->key == m->key && (o->where == WAITING || o->where == LEASED || o->where == DEAD))
-			return true;
-	return false;
-}
-
-static void m_die(struct sim *s, struct mmsg *m)
-{
-	m->where = DEAD;
-	m->redriving = false;
-	m->dead_once = true;
-	m->retention = m->redrives >= MAX_REDRIVES ? now(s) : now(s) + RETENTION;
-	s->died[m->queue]++;
-}
-
-/* One failed delivery (invariants 1, 2). Returns whether it died. */
-static bool m_fail(struct sim *s, struct mmsg *m, enum outcome o, int64_t retry_after)
-{
-	m->attempts++;
-	m->failures++;
-	s->failed[m->queue]++;
-	m->expirations += o == OUTCOME_LEASE_EXPIRED;
-	if (o == OUTCOME_PERMANENT || m->attempts >= MAX_ATTEMPTS || m->expirations >= CRASH_LIMIT) {
-		m_die(s, m);
-		return true;
-	}
-	int64_t delay = backoff[m->attempts > 2 ? 1 : m->attempts - 1];
-	m->where = WAITING;
-	m->due = now(s) + (delay > retry_after ? delay : retry_after);
-	return false;
-}
-
-/* What happens by time alone. */
-static void m_tick(struct sim *s)
-{
-	for (int i = 0; i < s->n; i++) {
-		struct mmsg *m = &s->m[i];
-		if (m->where == LEASED && m->lease_until <= now(s))
-			m_fail(s, m, OUTCOME_LEASE_EXPIRED, 0);
-		if (m->where == WAITING && m->expires && m->expires <= now(s))
-			m_die(s, m);
-		if ((m->where == DEAD || m->where == DISCARDED) && m->retention <= now(s)) {
-			m->where = ARCHIVED;
-			s->archived[m->queue]++;
-		}
-	}
-}
-
-/* Sequence numbers rise, so the model is sorted by them. */
-static struct mmsg *m_by_seq(struct sim *s, int64_t seq)
-{
-	int lo = 0, hi = s->n;
-	while (lo < hi) {
-		int mid = (lo + hi) / 2;
-		if (s->m[mid].seq < seq)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < s->n && s->m[lo].seq == seq ? &s->m[lo] : NULL;
-}
-
-static struct mmsg *m_pick(struct sim *s, enum where where)
-{
-	int n = 0;
-	struct mmsg *found = NULL;
-	for (int i = 0; i < s->n; i++)
-		if (s->m[i].where == where && rnd_below(&s->rnd, (uint64_t)++n) == 0)
-			found = &s->m[i];
-	return found;
-}
 
 /* ---- the engine and the checks ---- */
 
 static void sim_open(struct sim *s)
 {
 	struct dlq_err err = {0};
-	struct engine_options o = {.store = "sqlite", .dir = s->dir, .clock = s->clock, .seed = s->seed, .single_step = true, .no_sync = true};
+	struct engine_options o = {
+	    .store = "sqlite", .dir = s->dir, .clock = s->clock, .seed = s->seed, .single_step = true, .no_sync = true};
 	enum dlq_code c = engine_open(&o, &s->e, &err);
 	CHECK(s, !c, "open: %s", err.detail);
 	c = engine_start(s->e, &err);
@@ -181,7 +52,7 @@ static void call(struct sim *s, struct engine_op *op, int queue)
 {
 	if (queue >= 0)
 		op->queue = str_of(queue_names[queue]);
-	op->operator = STR("sim");
+	op->operator= STR("sim");
 	engine_call(s->e, op);
 }
 
@@ -209,7 +80,9 @@ static void check_counts(struct sim *s)
 		call(s, &op, q);
 		CHECK(s, !op.code, "%s", op.err.detail);
 		const struct store_counts *got = &op.u.read_queue.out.counts;
-#define SAME(field) CHECK(s, got->field == want.field, "queue %s: " #field " is %" PRId64 ", the model says %" PRId64, queue_names[q], got->field, want.field)
+#define SAME(field)                                                                                                    \
+	CHECK(s, got->field == want.field, "queue %s: " #field " is %" PRId64 ", the model says %" PRId64,             \
+	      queue_names[q], got->field, want.field)
 		SAME(ready);
 		SAME(held);
 		SAME(leased);
@@ -217,7 +90,9 @@ static void check_counts(struct sim *s)
 		SAME(redriving);
 		SAME(retrying);
 		SAME(bytes);
-#define TOTAL(field, mine) CHECK(s, got->field == s->mine[q], "queue %s: " #field " is %" PRId64 ", the model says %" PRId64, queue_names[q], got->field, s->mine[q])
+#define TOTAL(field, mine)                                                                                             \
+	CHECK(s, got->field == s->mine[q], "queue %s: " #field " is %" PRId64 ", the model says %" PRId64,             \
+	      queue_names[q], got->field, s->mine[q])
 		TOTAL(sent, sent);
 		TOTAL(done, done);
 		TOTAL(failed_attempts, failed);
@@ -225,8 +100,8 @@ static void check_counts(struct sim *s)
 		TOTAL(discarded, discarded);
 		TOTAL(duplicates, duplicates);
 		CHECK(s, got->archived >= s->archived[q] && got->archived <= s->archived[q] + maybe,
-		      "queue %s: archived is %" PRId64 ", the model says %" PRId64 " to %" PRId64, queue_names[q], got->archived, s->archived[q],
-		      s->archived[q] + maybe);
+		      "queue %s: archived is %" PRId64 ", the model says %" PRId64 " to %" PRId64, queue_names[q],
+		      got->archived, s->archived[q], s->archived[q] + maybe);
 		engine_op_release(&op);
 	}
 }
@@ -240,15 +115,18 @@ static void check_dead(struct sim *s, struct mmsg *m)
 	CHECK(s, !op.code, "%s", op.err.detail);
 	struct store_dead *d = &op.u.read_dead.out;
 	CHECK(s, d->seq == m->seq && str_eqz(d->id, m->id), "another message: " STR_FMT, STR_ARG(d->id));
-	CHECK(s, op.u.read_dead.n_attempts == m->failures, "%d attempts on record, %d failures", op.u.read_dead.n_attempts, m->failures);
+	CHECK(s, op.u.read_dead.n_attempts == m->failures, "%d attempts on record, %d failures",
+	      op.u.read_dead.n_attempts, m->failures);
 	CHECK(s, d->redrives == m->redrives, "%d redrives, the model says %d", d->redrives, m->redrives);
-	CHECK(s, m->where != DEAD || d->attempts == m->attempts, "%d attempts, the model says %d", d->attempts, m->attempts);
+	CHECK(s, m->where != DEAD || d->attempts == m->attempts, "%d attempts, the model says %d", d->attempts,
+	      m->attempts);
 	engine_op_release(&op);
 	struct engine_op body = {.type = OP_READ_BODY};
 	body.u.read_body.id = str_of(m->dlq_id);
 	body.u.read_body.original = true;
 	call(s, &body, -1);
-	CHECK(s, !body.code && str_eqz(body.u.read_body.body, m->body), "the original body changed: %s", body.err.detail);
+	CHECK(s, !body.code && str_eqz(body.u.read_body.body, m->body), "the original body changed: %s",
+	      body.err.detail);
 	engine_op_release(&body);
 }
 
@@ -291,7 +169,8 @@ static void do_send(struct sim *s)
 	if (s->n == MSGS_MAX)
 		return;
 	struct mmsg *m = &s->m[s->n], *again = s->n && below(s, 10) == 0 ? &s->m[below(s, s->n)] : NULL;
-	*m = (struct mmsg){.queue = again ? again->queue : below(s, QUEUES), .key = below(s, KEYS + 1) - 1, .where = WAITING};
+	*m = (struct mmsg){
+	    .queue = again ? again->queue : below(s, QUEUES), .key = below(s, KEYS + 1) - 1, .where = WAITING};
 	snprintf(m->id, sizeof(m->id), "%s", again ? again->id : "");
 	if (!again)
 		snprintf(m->id, sizeof(m->id), "m-%d", s->n);
@@ -301,7 +180,8 @@ static void do_send(struct sim *s)
 	if (m->key >= 0)
 		snprintf(key, sizeof(key), "k%d", m->key);
 	int64_t delay = below(s, 5) == 0 ? below(s, 20000) : 0, ttl = below(s, 8) == 0 ? 1 + below(s, 40000) : 0;
-	struct store_send item = {.id = str_of(m->id), .key = str_of(key), .body = str_of(m->body), .due = delay, .expires = ttl};
+	struct store_send item = {
+	    .id = str_of(m->id), .key = str_of(key), .body = str_of(m->body), .due = delay, .expires = ttl};
 	struct engine_op op = {.type = OP_SEND};
 	op.u.send.items = &item;
 	op.u.send.n = 1;
@@ -344,16 +224,19 @@ static void do_receive(struct sim *s)
 	int want = s->paused[q] ? 0 : available < max ? available : max;
 	if (want > MAX_IN_FLIGHT - leased)
 		want = MAX_IN_FLIGHT - leased;
-	CHECK(s, op.u.receive.n == want, "queue %s: %d came, %d were due, max %d, %d leased", queue_names[q], op.u.receive.n, available, max, leased);
+	CHECK(s, op.u.receive.n == want, "queue %s: %d came, %d were due, max %d, %d leased", queue_names[q],
+	      op.u.receive.n, available, max, leased);
 	for (int i = 0; i < op.u.receive.n; i++) {
 		struct engine_delivery *d = &op.u.receive.items[i];
 		struct mmsg *m = m_by_seq(s, d->d.seq);
-		CHECK(s, m && m->queue == q && m->where == WAITING, "message " STR_FMT " came but does not wait", STR_ARG(d->d.id));
+		CHECK(s, m && m->queue == q && m->where == WAITING, "message " STR_FMT " came but does not wait",
+		      STR_ARG(d->d.id));
 		CHECK(s, m->due <= now(s), "%s came %" PRId64 " ms early", m->id, m->due - now(s));
 		CHECK(s, !is_held(s, m), "%s came before an earlier one of its key", m->id);
 		CHECK(s, str_eqz(d->d.id, m->id) && str_eqz(d->d.body, m->now_body), "%s has another body", m->id);
-		CHECK(s, d->d.attempts == m->attempts && d->d.redrives == m->redrives, "%s: attempts %d/%d, redrives %d/%d", m->id, d->d.attempts,
-		      m->attempts, d->d.redrives, m->redrives);
+		CHECK(s, d->d.attempts == m->attempts && d->d.redrives == m->redrives,
+		      "%s: attempts %d/%d, redrives %d/%d", m->id, d->d.attempts, m->attempts, d->d.redrives,
+		      m->redrives);
 		memcpy(m->receipt, d->receipt, sizeof(m->receipt));
 		m->lease_until = now(s) + VISIBILITY;
 	}
@@ -374,10 +257,12 @@ static void settle_item(struct sim *s, struct mmsg *m, const struct engine_settl
 		m->where = WAITING;
 		m->due = now(s) + it->retry_after_ms;
 	} else if (m_fail(s, m, it->outcome, it->retry_after_ms)) {
-		CHECK(s, it->effect == EFFECT_DEAD && it->attempts == m->attempts, "effect %d, attempts %d", it->effect, it->attempts);
+		CHECK(s, it->effect == EFFECT_DEAD && it->attempts == m->attempts, "effect %d, attempts %d", it->effect,
+		      it->attempts);
 		learn_dlq_id(s, m, it->dlq_id);
 	} else {
-		CHECK(s, it->effect == EFFECT_RETRY && it->attempts == m->attempts, "effect %d, attempts %d", it->effect, it->attempts);
+		CHECK(s, it->effect == EFFECT_RETRY && it->attempts == m->attempts, "effect %d, attempts %d",
+		      it->effect, it->attempts);
 	}
 }
 
@@ -386,12 +271,15 @@ static void do_settle(struct sim *s)
 	struct mmsg *m = m_pick(s, LEASED);
 	if (!m)
 		return;
-	static const enum outcome outcomes[] = {OUTCOME_OK, OUTCOME_OK, OUTCOME_TRANSIENT, OUTCOME_PERMANENT, OUTCOME_RELEASE};
+	static const enum outcome outcomes[] = {OUTCOME_OK, OUTCOME_OK, OUTCOME_TRANSIENT, OUTCOME_PERMANENT,
+	                                        OUTCOME_RELEASE};
 	struct engine_settle_item it[2] = {0};
 	for (int i = 0; i < 2; i++) /* the same receipt twice: the second is gone */
 		it[i] = (struct engine_settle_item){
-			.receipt = str_of(m->receipt), .outcome = outcomes[below(s, 5)], .retry_after_ms = below(s, 4) ? 0 : below(s, 30000),
-			.failure = {.type = STR("Boom"), .message = STR("it broke"), .exit_code = -1},
+		    .receipt = str_of(m->receipt),
+		    .outcome = outcomes[below(s, 5)],
+		    .retry_after_ms = below(s, 4) ? 0 : below(s, 30000),
+		    .failure = {.type = STR("Boom"), .message = STR("it broke"), .exit_code = -1},
 		};
 	struct engine_op op = {.type = OP_SETTLE};
 	op.u.settle.items = it;
@@ -493,12 +381,15 @@ static void do_redrive(struct sim *s)
 		m_redrive(s, chosen[i]);
 	if (op.u.redrive.body)
 		memcpy(chosen[0]->now_body, body, sizeof(body));
-	CHECK(s, op.u.redrive.out.total == total + n, "total %" PRId64 ", the model says %d", op.u.redrive.out.total, total + n);
+	CHECK(s, op.u.redrive.out.total == total + n, "total %" PRId64 ", the model says %d", op.u.redrive.out.total,
+	      total + n);
 	struct engine_op read = {.type = OP_READ_REDRIVE};
 	read.u.read_redrive.id = str_of(op.u.redrive.out.redrive_id);
 	call(s, &read, -1);
-	CHECK(s, !read.code && read.u.read_redrive.out.state == REDRIVE_DONE, "%s, state %d", read.err.detail, read.u.read_redrive.out.state);
-	CHECK(s, read.u.read_redrive.out.sent == total + n && !read.u.read_redrive.out.skipped, "sent %" PRId64, read.u.read_redrive.out.sent);
+	CHECK(s, !read.code && read.u.read_redrive.out.state == REDRIVE_DONE, "%s, state %d", read.err.detail,
+	      read.u.read_redrive.out.state);
+	CHECK(s, read.u.read_redrive.out.sent == total + n && !read.u.read_redrive.out.skipped, "sent %" PRId64,
+	      read.u.read_redrive.out.sent);
 	engine_op_release(&read);
 	/* Twice is refused: it is no longer dead. */
 	if (n) {
@@ -572,8 +463,10 @@ static void step(struct sim *s)
 		int weight;
 		void (*run)(struct sim *s);
 	} steps[] = {
-		{"send", 30, do_send}, {"receive", 25, do_receive}, {"settle", 35, do_settle}, {"clock", 15, do_clock}, {"redrive", 3, do_redrive},
-		{"discard", 2, do_discard}, {"extend", 3, do_extend}, {"bad receipt", 3, do_bad_receipt}, {"pause", 1, do_pause}, {"restart", 1, do_restart},
+	    {"send", 30, do_send},      {"receive", 25, do_receive},        {"settle", 35, do_settle},
+	    {"clock", 15, do_clock},    {"redrive", 3, do_redrive},         {"discard", 2, do_discard},
+	    {"extend", 3, do_extend},   {"bad receipt", 3, do_bad_receipt}, {"pause", 1, do_pause},
+	    {"restart", 1, do_restart},
 	};
 	int total = 0, at;
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
@@ -600,9 +493,13 @@ static void queue_put(struct sim *s, int q)
 	struct doc *d = NULL;
 	struct queue_config *config = NULL;
 	struct dlq_err err = {0};
-	snprintf(json, sizeof(json), "{\"ordered\": %s, \"dedup_window\": \"60s\", \"max_in_flight\": %d, \"policy\": {\"max_attempts\": %d, "
-	         "\"backoff\": [\"10s\", \"1m\"], \"jitter\": \"none\", \"crash_limit\": %d, \"visibility_timeout\": \"30s\", \"retention\": \"1h\", "
-	         "\"max_redrives\": %d}}", q == ORDERED ? "true" : "false", MAX_IN_FLIGHT, MAX_ATTEMPTS, CRASH_LIMIT, MAX_REDRIVES);
+	snprintf(
+	    json, sizeof(json),
+	    "{\"ordered\": %s, \"dedup_window\": \"60s\", \"max_in_flight\": %d, \"policy\": {\"max_attempts\": %d, "
+	    "\"backoff\": [\"10s\", \"1m\"], \"jitter\": \"none\", \"crash_limit\": %d, \"visibility_timeout\": "
+	    "\"30s\", \"retention\": \"1h\", "
+	    "\"max_redrives\": %d}}",
+	    q == ORDERED ? "true" : "false", MAX_IN_FLIGHT, MAX_ATTEMPTS, CRASH_LIMIT, MAX_REDRIVES);
 	enum dlq_code c = doc_from_json(&a, str_of(json), "sim", &d, &err);
 	if (!c)
 		c = queue_config_parse(d, str_of(queue_names[q]), (struct str){0}, &config, &err);
@@ -644,8 +541,8 @@ static void check_archive(struct sim *s)
 		call(s, &op, q);
 		snprintf(dir, sizeof(dir), "%s/archive/%s", s->dir, queue_names[q]);
 		int64_t n = lines_in(dir);
-		CHECK(s, !op.code && n == op.u.read_queue.out.counts.archived, "%" PRId64 " lines, %" PRId64 " archived", n,
-		      op.u.read_queue.out.counts.archived);
+		CHECK(s, !op.code && n == op.u.read_queue.out.counts.archived,
+		      "%" PRId64 " lines, %" PRId64 " archived", n, op.u.read_queue.out.counts.archived);
 		engine_op_release(&op);
 	}
 }
@@ -698,11 +595,12 @@ static void test_model(void **state)
 	}
 	for (uint64_t i = 1; i <= 8; i++)
 		run(i, n);
-	printf("sent %" PRId64 ", done %" PRId64 ", failed %" PRId64 ", died %" PRId64 ", redriven %" PRId64 ", discarded %" PRId64
-	       ", archived %" PRId64 ", duplicates %" PRId64 ", restarts %" PRId64 "\n", seen.sent, seen.done, seen.failed, seen.died,
-	       seen.redriven, seen.discarded, seen.archived, seen.duplicates, seen.restarts);
-	assert_true(seen.sent && seen.done && seen.failed && seen.died && seen.redriven && seen.discarded && seen.archived &&
-	            seen.duplicates && seen.restarts);
+	printf("sent %" PRId64 ", done %" PRId64 ", failed %" PRId64 ", died %" PRId64 ", redriven %" PRId64
+	       ", discarded %" PRId64 ", archived %" PRId64 ", duplicates %" PRId64 ", restarts %" PRId64 "\n",
+	       seen.sent, seen.done, seen.failed, seen.died, seen.redriven, seen.discarded, seen.archived,
+	       seen.duplicates, seen.restarts);
+	assert_true(seen.sent && seen.done && seen.failed && seen.died && seen.redriven && seen.discarded &&
+	            seen.archived && seen.duplicates && seen.restarts);
 }
 
 int main(void)

@@ -81,7 +81,8 @@ static void test_messages(void **state)
 	assert_non_null(strstr(err.detail, "max_messages")); /* the nearest right name */
 	assert_int_equal(dlq_queue_put(d, "q", "{\"max_messages\": 1}", &err), DLQ_OK);
 	assert_int_equal(send("q", "two words", "x"), DLQ_BAD_REQUEST);
-	struct dlq_message msg = {.id = "a-1", .key = "k", .content_type = "text/plain", .body = "b\0dy", .body_len = 4};
+	struct dlq_message msg = {
+	    .id = "a-1", .key = "k", .content_type = "text/plain", .body = "b\0dy", .body_len = 4};
 	assert_int_equal(dlq_send(d, "q", &msg, id, &duplicate, &err), DLQ_OK);
 	assert_string_equal(id, "a-1");
 	assert_false(duplicate);
@@ -182,7 +183,10 @@ static void test_reopen(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_open), cmocka_unit_test(test_messages), cmocka_unit_test(test_dead_letters), cmocka_unit_test(test_reopen),
+	    cmocka_unit_test(test_open),
+	    cmocka_unit_test(test_messages),
+	    cmocka_unit_test(test_dead_letters),
+	    cmocka_unit_test(test_reopen),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,275 @@
+/* What operators do: redrive, archive, queues of the configuration file, tokens. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib_engine.h"
+
+/* ---- redrive ---- */
+
+static struct engine_op redrive(struct fix *f, const char *queue, struct str *ids, int n, const char *reason, bool dry)
+{
+	struct engine_op op = {.type = OP_REDRIVE, .queue = str_of(queue), .operator= STR("ann")};
+	op.u.redrive.ids = ids;
+	op.u.redrive.n_ids = n;
+	op.u.redrive.reason = str_of(reason);
+	op.u.redrive.dry_run = dry;
+	engine_call(f->e, &op);
+	engine_op_release(&op);
+	return op;
+}
+
+static void test_redrive_refusals(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	char a[ULID_LEN + 1], long_reason[1002];
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
+	assert_int_equal(fix_queue(f, "r", "{}"), DLQ_OK);
+	fix_make_dead(f, "q", 1, a);
+	struct str ids[2] = {str_of(a), str_of(a)}, unknown = STR("01ARZ3NDEKTSV4RRFFQ69G5FAV"), garbage = STR("x"),
+	           body = STR("new");
+	memset(long_reason, 'r', 1001);
+	long_reason[1001] = '\0';
+	assert_int_equal(redrive(f, "", ids, 1, "", false).code, DLQ_BAD_REQUEST);
+	assert_int_equal(redrive(f, "", ids, 1, long_reason, false).code, DLQ_BAD_REQUEST);
+	assert_int_equal(redrive(f, "", ids, 2, "twice", false).code, DLQ_BAD_REQUEST);
+	assert_int_equal(redrive(f, "", &unknown, 1, "why", false).code, DLQ_NOT_FOUND);
+	assert_int_equal(redrive(f, "", &garbage, 1, "why", false).code, DLQ_NOT_FOUND);
+	assert_int_equal(redrive(f, "r", ids, 1, "why", false).code, DLQ_NOT_FOUND); /* of another queue */
+	assert_int_equal(redrive(f, "nope", NULL, 0, "why", false).code, DLQ_NOT_FOUND);
+	struct engine_op op = {.type = OP_REDRIVE, .queue = STR("q")};
+	op.u.redrive.body = &body;
+	op.u.redrive.reason = STR("a body for all");
+	engine_call(f->e, &op);
+	assert_int_equal(op.code, DLQ_BAD_REQUEST);
+	assert_int_equal(redrive(f, "", ids, 1, "look", true).u.redrive.out.total, 1);
+	assert_int_equal(redrive(f, "q", NULL, 0, "look", true).u.redrive.out.total, 1);
+	assert_int_equal(fix_dead_count(f, "q"), 1); /* dry runs change nothing */
+	long_reason[1000] = '\0';
+	assert_int_equal(redrive(f, "q", ids, 1, long_reason, false).code, DLQ_OK);
+	assert_int_equal(redrive(f, "", ids, 1, "again", false).code, DLQ_CONFLICT);
+	assert_int_equal(fix_dead_count(f, "q"), 0);
+	fix_free(f);
+}
+
+static struct engine_op control(struct fix *f, const char *id, enum redrive_state want)
+{
+	struct engine_op op = {.type = OP_REDRIVE_CONTROL, .port = &f->in.port};
+	op.u.redrive_control.id = str_of(id);
+	op.u.redrive_control.want = want;
+	engine_submit(f->e, &op);
+	writer_once(f->e); /* one turn: the redrive must not run to its end */
+	assert_ptr_equal(inbox_try(&f->in), &op);
+	engine_op_release(&op);
+	return op;
+}
+
+/* Paused and cancelled in the middle, gone on after a restart. */
+static void test_redrive_control(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	char id[ULID_LEN + 1], rid[ULID_LEN + 1];
+	const int n = 3 * REDRIVE_STEP;
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
+	fix_make_dead(f, "q", n, id);
+	struct engine_op op = {.type = OP_REDRIVE, .queue = STR("q"), .port = &f->in.port};
+	op.u.redrive.reason = STR("mended");
+	engine_submit(f->e, &op);
+	writer_once(f->e);
+	assert_ptr_equal(inbox_try(&f->in), &op);
+	assert_int_equal(op.code, DLQ_OK);
+	assert_int_equal(op.u.redrive.out.total, n);
+	memcpy(rid, op.u.redrive.out.redrive_id, sizeof(rid));
+	engine_op_release(&op);
+	assert_int_equal(control(f, rid, REDRIVE_PAUSED).code, DLQ_OK);
+	int64_t left = fix_dead_count(f, "q");
+	assert_true(left > 0 && left < n);
+	/* Its members are taken: no second redrive of the same (invariant 9), and no discard. */
+	struct str ids[1];
+	struct engine_op list = {.type = OP_READ_DEAD_LIST, .queue = STR("q")};
+	list.u.read_dead_list.filter = (struct store_dead_filter){.state = DEAD_DEAD, .reason = -1, .limit = 1};
+	engine_call(f->e, &list);
+	assert_int_equal(list.u.read_dead_list.page.n, 1);
+	ids[0] = str_of(list.u.read_dead_list.page.items[0].dlq_id);
+	assert_int_equal(redrive(f, "", ids, 1, "me too", false).code, DLQ_IN_REDRIVE);
+	engine_op_release(&list);
+	assert_int_equal(fix_dead_count(f, "q"), left); /* paused: nothing moves */
+	assert_int_equal(control(f, rid, REDRIVE_PAUSED).code, DLQ_CONFLICT);
+	engine_close(f->e);
+	fix_open(f);
+	engine_step(f->e);
+	assert_int_equal(fix_dead_count(f, "q"), left); /* still paused after a restart */
+	assert_int_equal(control(f, rid, REDRIVE_RUNNING).code, DLQ_OK);
+	engine_close(f->e);
+	fix_open(f);
+	engine_step(f->e); /* goes on by itself */
+	assert_int_equal(fix_dead_count(f, "q"), 0);
+	assert_int_equal(control(f, rid, REDRIVE_CANCELLED).code, DLQ_CONFLICT);
+	assert_int_equal(control(f, "01ARZ3NDEKTSV4RRFFQ69G5FAV", REDRIVE_PAUSED).code, DLQ_NOT_FOUND);
+	fix_free(f);
+}
+
+/* ---- the archive ---- */
+
+static void test_archive(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	char id[ULID_LEN + 1], path[200];
+	assert_int_equal(fix_queue(f, "q", "{\"policy\": {\"retention\": \"1h\"}}"), DLQ_OK);
+	fix_make_dead(f, "q", 3, id);
+	/* While the archive cannot be written, nothing is removed. */
+	snprintf(path, sizeof(path), "%s/archive", f->dir);
+	int fd = open(path, O_CREAT | O_WRONLY, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	clock_advance(f->clock, 3600000);
+	assert_true(engine_step(f->e) > clock_now_ms(f->clock));
+	assert_int_equal(fix_dead_count(f, "q"), 3);
+	assert_int_equal(unlink(path), 0);
+	clock_advance(f->clock, 60000);
+	engine_step(f->e);
+	assert_int_equal(fix_dead_count(f, "q"), 0);
+	char day[TIME_LEN + 1], line[4096];
+	time_format(clock_wall_ms(f->clock), day);
+	snprintf(path, sizeof(path), "%s/archive/q/%.10s.jsonl", f->dir, day);
+	FILE *in = fopen(path, "r");
+	assert_non_null(in);
+	int n = 0;
+	while (fgets(line, sizeof(line), in)) {
+		n++;
+		assert_non_null(strstr(line, "\"body\":"));
+		assert_non_null(strstr(line, "\"Boom\""));
+		assert_non_null(strstr(line, "\"history\":"));
+		struct arena a = {0};
+		struct doc *d;
+		struct dlq_err err = {0};
+		assert_int_equal(doc_from_json(&a, str_trim(str_of(line)), "archive", &d, &err), DLQ_OK);
+		arena_release(&a);
+	}
+	fclose(in);
+	assert_int_equal(n, 3);
+	fix_free(f);
+}
+
+/* ---- queues of the configuration file ---- */
+
+static void test_file_queues(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct dlq_err err = {0};
+	struct queue_config *list[2] = {fix_config("a", "{}"), fix_config("b", "{\"ordered\": true}")};
+	assert_int_equal(engine_apply_queues(f->e, list, 2, &err), DLQ_OK);
+	assert_true(engine_has_queue(f->e, STR("a")) && engine_has_queue(f->e, STR("b")));
+	assert_int_equal(fix_queue(f, "a", "{\"max_messages\": 1}"), DLQ_CONFLICT);
+	struct engine_op del = {.type = OP_QUEUE_DELETE, .queue = STR("a")};
+	engine_call(f->e, &del);
+	assert_int_equal(del.code, DLQ_CONFLICT);
+	/* All or nothing: c is fine, but b may not change its order. */
+	struct queue_config *bad[2] = {fix_config("c", "{}"), fix_config("b", "{}")};
+	assert_int_equal(engine_apply_queues(f->e, bad, 2, &err), DLQ_CONFLICT);
+	assert_non_null(strstr(err.detail, "ordered"));
+	assert_false(engine_has_queue(f->e, STR("c")));
+	/* a leaves the file: it stays, and may be changed and deleted. */
+	assert_int_equal(engine_apply_queues(f->e, &list[1], 1, &err), DLQ_OK);
+	assert_int_equal(fix_send(f, "a", "x", NULL), DLQ_OK);
+	assert_int_equal(fix_queue(f, "a", "{\"max_messages\": 1}"), DLQ_OK);
+	assert_int_equal(fix_send(f, "a", "y", NULL), DLQ_QUEUE_FULL);
+	engine_call(f->e, &del);
+	assert_int_equal(del.code, DLQ_CONFLICT); /* not empty */
+	char receipt[RECEIPT_LEN + 1];
+	assert_int_equal(fix_receive(f, "a", receipt), 1);
+	assert_int_equal(fix_settle(f, "a", receipt, OUTCOME_OK).code, DLQ_OK);
+	struct engine_op parked;
+	receive_init(&parked, f, "a", 60000);
+	engine_submit(f->e, &parked);
+	engine_call(f->e, &del);
+	assert_int_equal(del.code, DLQ_OK);
+	assert_ptr_equal(inbox_try(&f->in), &parked);
+	assert_int_equal(parked.code, DLQ_NOT_FOUND);
+	assert_int_equal(fix_send(f, "a", "z", NULL), DLQ_NOT_FOUND);
+	for (int i = 0; i < 2; i++) {
+		queue_config_unref(list[i]);
+		queue_config_unref(bad[i]);
+	}
+	fix_free(f);
+}
+
+/* ---- tokens ---- */
+
+static void test_tokens(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct dlq_err err = {0};
+	struct token_info info;
+	bool created;
+	char path[200], secret[80] = "";
+	struct stat st;
+	assert_int_equal(engine_bootstrap_token(f->e, &created, &err), DLQ_OK);
+	assert_true(created);
+	snprintf(path, sizeof(path), "%s/admin.token", f->dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	FILE *in = fopen(path, "r");
+	assert_non_null(fgets(secret, sizeof(secret), in));
+	fclose(in);
+	secret[strcspn(secret, "\n")] = '\0';
+	assert_int_equal(engine_token_check(f->e, str_of(secret), ROLE_ADMIN, STR("any"), &info, &err), DLQ_OK);
+	assert_true(str_eqz(info.name, "admin") && info.role == ROLE_ADMIN && !info.limited);
+	assert_int_equal(engine_bootstrap_token(f->e, &created, &err), DLQ_OK);
+	assert_false(created);
+	secret[5] = secret[5] == 'A' ? 'B' : 'A';
+	assert_int_equal(engine_token_check(f->e, str_of(secret), ROLE_VIEWER, (struct str){0}, &info, &err),
+	                 DLQ_UNAUTHENTICATED);
+	assert_int_equal(engine_token_check(f->e, (struct str){0}, ROLE_VIEWER, (struct str){0}, &info, &err),
+	                 DLQ_UNAUTHENTICATED);
+	struct engine_op add = {.type = OP_TOKEN_ADD, .operator= STR("admin")};
+	add.u.token_add.name = STR("bob");
+	add.u.token_add.role = ROLE_OPERATOR;
+	add.u.token_add.queues = STR("[\"orders\", \"mail-*\"]");
+	add.u.token_add.ttl_ms = 1000;
+	engine_call(f->e, &add);
+	assert_int_equal(add.code, DLQ_OK);
+	struct str bob = str_of(add.u.token_add.secret);
+	assert_int_equal(bob.n, 43);
+	assert_int_equal(engine_token_check(f->e, bob, ROLE_OPERATOR, STR("orders"), &info, &err), DLQ_OK);
+	assert_true(info.limited);
+	assert_int_equal(engine_token_check(f->e, bob, ROLE_OPERATOR, STR("mail-in"), &info, &err), DLQ_OK);
+	assert_int_equal(engine_token_check(f->e, bob, ROLE_OPERATOR, STR("mai"), &info, &err), DLQ_FORBIDDEN);
+	assert_int_equal(engine_token_check(f->e, bob, ROLE_OPERATOR, STR("orders2"), &info, &err), DLQ_FORBIDDEN);
+	assert_int_equal(engine_token_check(f->e, bob, ROLE_ADMIN, STR("orders"), &info, &err), DLQ_FORBIDDEN);
+	struct engine_op again = add;
+	again.arena = (struct arena){0};
+	engine_call(f->e, &again);
+	assert_int_equal(again.code, DLQ_CONFLICT);
+	clock_advance(f->clock, 1000);
+	assert_int_equal(engine_token_check(f->e, bob, ROLE_VIEWER, STR("orders"), &info, &err), DLQ_UNAUTHENTICATED);
+	/* The table survives a restart; a revoked admin makes room for a new one. */
+	engine_close(f->e);
+	fix_open(f);
+	struct engine_op revoke = {.type = OP_TOKEN_REVOKE};
+	revoke.u.token_revoke.name = STR("admin");
+	engine_call(f->e, &revoke);
+	assert_int_equal(revoke.code, DLQ_OK);
+	assert_int_equal(engine_bootstrap_token(f->e, &created, &err), DLQ_OK);
+	assert_true(created);
+	engine_op_release(&add);
+	engine_op_release(&again);
+	fix_free(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_redrive_refusals), cmocka_unit_test(test_redrive_control),
+	    cmocka_unit_test(test_archive),          cmocka_unit_test(test_file_queues),
+	    cmocka_unit_test(test_tokens),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

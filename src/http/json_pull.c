@@ -460,12 +460,20 @@ bool jp_skip(struct json_pull *j)
 	}
 }
 
+/* Errors about a key point at it; one with escapes is not in the text itself. */
+static void back_to_key(struct json_pull *j, struct str key)
+{
+	if (!j->failed && key.p > j->start && key.p <= j->end)
+		j->p = key.p - 1;
+}
+
 int jp_field(struct json_pull *j, struct str key, const char *const *known, int n, unsigned *seen)
 {
 	for (int i = 0; i < n; i++) {
 		if (!str_eqz(key, known[i]))
 			continue;
 		if (*seen & 1u << i) {
+			back_to_key(j, key);
 			jp_fail(j, DLQ_INVALID_JSON, "the key \"%s\" is there twice", known[i]);
 			return -1;
 		}
@@ -473,6 +481,7 @@ int jp_field(struct json_pull *j, struct str key, const char *const *known, int 
 		return i;
 	}
 	const char *near = str_nearest(key, known, (size_t)n);
+	back_to_key(j, key);
 	if (key.n > 64)
 		key.n = 64;
 	jp_fail(j, DLQ_BAD_REQUEST, near ? "unknown key \"" STR_FMT "\"; did you mean \"%s\"?" : "unknown key \"" STR_FMT "\"",

@@ -173,8 +173,11 @@ static bool settings_of(struct cli *c, json_t **out, int *rc)
 		*rc = cli_fail(&err);
 		return false;
 	}
-	if (json && !o && !json_is_object(o = json_loads(json, 0, NULL))) {
-		*rc = cli_usage(c, "--settings: a JSON object is wanted");
+	if (json && !o)
+		o = json_loads(json, 0, NULL);
+	if ((json || file) && !json_is_object(o)) {
+		json_decref(o);
+		*rc = cli_usage(c, "settings are a map: a JSON object, or a YAML file with one");
 		return false;
 	}
 	if (!o)

@@ -134,12 +134,14 @@ static void answer_sent(struct http_conn *c)
 			again(c);
 		return;
 	}
-	if (c->hup || c->tls) {
+	if (c->hup) {
 		http_conn_close(c);
 		return;
 	}
+	tls_conn_free(c->tls); /* says goodbye; what still comes is thrown away as it is */
+	c->tls = NULL;
 	shutdown(c->fd, SHUT_WR);
-	c->stop = true;
+	c->stop = c->readable = true;
 	buf_clear(&c->in);
 	http_conn_move(s, c, LIST_LINGER, s->now_ms + LINGER_MS);
 	again(c);

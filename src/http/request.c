@@ -115,10 +115,10 @@ void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct
 	server_queue_op(r->s, &r->op);
 }
 
-/* The engine keeps a queue's settings only on success. */
+/* The engine has taken its own reference of a queue's settings. */
 static void drop_config(struct http_req *r)
 {
-	if (r->op.type == OP_QUEUE_PUT && r->op.code != DLQ_OK) {
+	if (r->op.type == OP_QUEUE_PUT) {
 		queue_config_unref(r->op.u.queue_put.config);
 		r->op.u.queue_put.config = NULL;
 	}
@@ -128,6 +128,7 @@ void request_back(struct http_req *r)
 {
 	struct http_conn *c = r->c;
 	http_conn_move(r->s, c, LIST_NONE, 0);
+	drop_config(r);
 	if (r->op.code == DLQ_OK) {
 		void (*finish)(struct http_req *) = r->finish;
 		r->finish = NULL;
@@ -135,7 +136,6 @@ void request_back(struct http_req *r)
 		if (r->finish)
 			return; /* it submitted the next operation */
 	} else {
-		drop_config(r);
 		if (r->op.err.code == DLQ_OK)
 			err_set(&r->op.err, r->op.code, "%s", code_title(r->op.code));
 		answer_problem_at(r, &r->op.err, 0, 0);

@@ -361,6 +361,38 @@ static void test_store_failed(void **state)
 	fix_free(f);
 }
 
+/* A redrive whose step is rolled back goes on after the disk has room again: everybody once, nobody lost. */
+static void test_redrive_over_full(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	char id[ULID_LEN + 1];
+	const int n = REDRIVE_STEP + 200;
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
+	fix_make_dead(f, "q", n, id);
+	faults_into(f->e);
+	struct engine_op op = {.type = OP_REDRIVE, .queue = STR("q"), .port = &f->in.port};
+	op.u.redrive.reason = STR("mended");
+	engine_submit(f->e, &op);
+	writer_once(f->e); /* the start and the first step */
+	assert_ptr_equal(inbox_try(&f->in), &op);
+	assert_int_equal(op.code, DLQ_OK);
+	engine_op_release(&op);
+	assert_true(redrives_running(f->e)); /* 200 are left for the step that fails */
+	commit_says = probe_says = DLQ_STORE_FULL;
+	engine_step(f->e);
+	assert_int_equal(fix_dead_count(f, "q"), 200);
+	commit_says = probe_says = DLQ_OK;
+	clock_advance(f->clock, 1000);
+	engine_step(f->e);
+	assert_int_equal(fix_dead_count(f, "q"), 0);
+	int got = 0, more;
+	while ((more = fix_receive(f, "q", NULL)) > 0)
+		got += more;
+	assert_int_equal(got, n);
+	fix_free(f);
+}
+
 static void test_receipts(void **state)
 {
 	(void)state;
@@ -385,11 +417,17 @@ static void test_receipts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_receipts),    cmocka_unit_test(test_long_poll),
-	    cmocka_unit_test(test_poll_states), cmocka_unit_test(test_byte_limit),
-	    cmocka_unit_test(test_busy),        cmocka_unit_test(test_busy_bytes),
-	    cmocka_unit_test(test_drain),       cmocka_unit_test(test_close_answers_all),
-	    cmocka_unit_test(test_store_full),  cmocka_unit_test(test_store_failed),
+	    cmocka_unit_test(test_receipts),
+	    cmocka_unit_test(test_long_poll),
+	    cmocka_unit_test(test_poll_states),
+	    cmocka_unit_test(test_byte_limit),
+	    cmocka_unit_test(test_busy),
+	    cmocka_unit_test(test_busy_bytes),
+	    cmocka_unit_test(test_drain),
+	    cmocka_unit_test(test_close_answers_all),
+	    cmocka_unit_test(test_store_full),
+	    cmocka_unit_test(test_store_failed),
+	    cmocka_unit_test(test_redrive_over_full),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

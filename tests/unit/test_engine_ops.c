@@ -200,6 +200,67 @@ static void test_file_queues(void **state)
 	fix_free(f);
 }
 
+/* ---- notices: what is owed to on_dead_letter ---- */
+
+static int notices_due(struct fix *f, struct store_notice *out, int64_t *next)
+{
+	struct engine_op op = {.type = OP_NOTICE_CLAIM};
+	op.u.notice_claim.max = 10;
+	engine_call(f->e, &op);
+	assert_int_equal(op.code, DLQ_OK);
+	int n = op.u.notice_claim.n;
+	if (n)
+		*out = op.u.notice_claim.items[0];
+	*next = op.u.notice_claim.next;
+	engine_op_release(&op);
+	return n;
+}
+
+static void notice_settle(struct fix *f, int64_t n, bool ok, int64_t delay)
+{
+	struct engine_op op = {.type = OP_NOTICE_SETTLE};
+	op.u.notice_settle.n = n;
+	op.u.notice_settle.ok = ok;
+	op.u.notice_settle.error = STR("refused");
+	op.u.notice_settle.delay_ms = delay;
+	engine_call(f->e, &op);
+	assert_int_equal(op.code, DLQ_OK);
+	engine_op_release(&op);
+}
+
+static void test_notices(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct store_notice notice = {0};
+	char id[ULID_LEN + 1];
+	int64_t next;
+	assert_int_equal(fix_queue(f, "quiet", "{}"), DLQ_OK);
+	assert_int_equal(fix_queue(f, "loud", "{\"on_dead_letter\": \"http://127.0.0.1:9/dead\"}"), DLQ_OK);
+	fix_make_dead(f, "quiet", 1, id);
+	assert_int_equal(notices_due(f, &notice, &next), 0);
+	fix_make_dead(f, "loud", 1, id);
+	assert_int_equal(notices_due(f, &notice, &next), 1);
+	struct engine_op read = {.type = OP_READ_DEAD}; /* by its store number */
+	read.u.read_dead.seq = notice.seq;
+	engine_call(f->e, &read);
+	assert_int_equal(read.code, DLQ_OK);
+	assert_string_equal(read.u.read_dead.out.dlq_id, id);
+	engine_op_release(&read);
+	notice_settle(f, notice.n, false, 5000);
+	assert_int_equal(notices_due(f, &notice, &next), 0);
+	assert_int_equal(next, clock_now_ms(f->clock) + 5000);
+	engine_close(f->e); /* owed still after a restart */
+	fix_open(f);
+	clock_advance(f->clock, 5000);
+	assert_int_equal(notices_due(f, &notice, &next), 1);
+	assert_int_equal(notice.tries, 1);
+	notice_settle(f, notice.n, true, 0);
+	clock_advance(f->clock, 3600000);
+	assert_int_equal(notices_due(f, &notice, &next), 0);
+	fix_free(f);
+}
+
 /* ---- tokens ---- */
 
 static void test_tokens(void **state)
@@ -269,7 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_redrive_refusals), cmocka_unit_test(test_redrive_control),
 	    cmocka_unit_test(test_archive),          cmocka_unit_test(test_file_queues),
-	    cmocka_unit_test(test_tokens),
+	    cmocka_unit_test(test_notices),          cmocka_unit_test(test_tokens),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,12 +62,13 @@ class Shop:
     def __init__(self):
         self.fixed = False
         self.lock = threading.Lock()
-        self.sent_at, self.done_at = {}, {}
+        self.sent_at, self.taken_at, self.done_at = {}, {}, {}
         self.successes = {}
         self.ids = {}
 
     def handle(self, delivery):
         order = json.loads(body_of(delivery))
+        self.taken_at.setdefault(order["order"], now())
         if "%" in order["sku"] and not self.fixed:
             return {"outcome": "transient", "error": {"type": "EncodeError",
                     "message": 'cannot encode SKU "%s": bad escape' % order["sku"], "detail": "at encode_sku (sku.c:88)"}}
@@ -100,7 +101,8 @@ class Shop:
         connection.close()
 
     def waits(self):
-        return [self.done_at[n] - self.sent_at[n] for n in self.done_at if not is_bad(n)]
+        """How long each good order waited until a worker had it."""
+        return [self.taken_at[n] - self.sent_at[n] for n in self.done_at if not is_bad(n)]
 
 
 class Incident(unittest.TestCase):

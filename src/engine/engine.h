@@ -189,6 +189,9 @@ struct token_info {
 /* Constant time over the secret. UNAUTHENTICATED or FORBIDDEN (role too low, or queue not in its list); queue may be empty. */
 enum dlq_code engine_token_check(struct engine *e, struct str secret, enum role need, struct str queue,
                                  struct token_info *out, struct dlq_err *err);
+/* All tokens, revoked ones too, in the order they were made; never a secret. Copied into the arena. Any thread, no I/O. */
+struct token_row { struct str name; enum role role; struct str queues; int64_t created_at_ms, expires_at_ms, revoked_at_ms; };
+int engine_token_list(struct engine *e, struct arena *a, struct token_row **out);
 /* First start: makes the admin token and DIR/admin.token (0600) if there is no live admin token. created: it was made. */
 enum dlq_code engine_bootstrap_token(struct engine *e, bool *created, struct dlq_err *err) MUST_USE;
 

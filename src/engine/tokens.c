@@ -21,7 +21,8 @@ struct token {
 	struct str *queues; /* names or "prefix*"; none: all */
 	int n_queues;
 	bool limited;
-	int64_t expires_at_ms, revoked_at_ms;
+	struct str queues_json;
+	int64_t created_at_ms, expires_at_ms, revoked_at_ms;
 };
 
 static void secret_hash(struct str secret, uint8_t out[32])
@@ -89,10 +90,12 @@ enum dlq_code tokens_load(struct engine *e, struct dlq_err *err)
 		t->name = arena_str(&t->arena, rows[i].name);
 		t->role = rows[i].role;
 		memcpy(t->hash, rows[i].hash, sizeof(t->hash));
+		t->created_at_ms = rows[i].created_at_ms;
 		t->expires_at_ms = rows[i].expires_at_ms;
 		t->revoked_at_ms = rows[i].revoked_at_ms;
 		t->limited = rows[i].queues.n > 0;
-		c = queues_parse(&t->arena, arena_str(&t->arena, rows[i].queues), &t->queues, &t->n_queues, err);
+		t->queues_json = arena_str(&t->arena, rows[i].queues);
+		c = queues_parse(&t->arena, t->queues_json, &t->queues, &t->n_queues, err);
 	}
 	arena_release(&a);
 	if (c) {
@@ -114,6 +117,20 @@ void tokens_free(struct engine *e)
 	token_list_free(e->tokens, e->n_tokens);
 	e->tokens = NULL;
 	e->n_tokens = 0;
+}
+
+int engine_token_list(struct engine *e, struct arena *a, struct token_row **out)
+{
+	pthread_rwlock_rdlock(&e->token_lock);
+	int n = e->n_tokens;
+	*out = arena_alloc(a, (size_t)(n + 1) * sizeof(**out));
+	for (int i = 0; i < n; i++) {
+		const struct token *t = &e->tokens[i];
+		(*out)[i] = (struct token_row){arena_str(a, t->name), t->role, arena_str(a, t->queues_json), t->created_at_ms,
+		                               t->expires_at_ms, t->revoked_at_ms};
+	}
+	pthread_rwlock_unlock(&e->token_lock);
+	return n;
 }
 
 static bool token_live(const struct token *t, int64_t wall)

@@ -55,6 +55,39 @@ void api_audit_list(struct http_req *r)
 
 /* ---- tokens ---- */
 
+/* The whole table is in memory and small, so a page is cut out of it: the cursor is the number of tokens passed. */
+void api_token_list(struct http_req *r)
+{
+	struct token_row *rows;
+	struct json_out j;
+	int limit;
+	int64_t from = 0;
+	if (!query_limit(r, &limit) || !query_cursor_int(r, 't', &from) || !auth_need(r, STR("~")))
+		return;
+	int64_t n = engine_token_list(r->s->e, &r->arena, &rows), to = from < n ? from + limit < n ? from + limit : n : from;
+	answer_begin(r, &j);
+	jout_open(&j, '{');
+	jout_key(&j, "items");
+	jout_open(&j, '[');
+	for (int64_t i = from; i < to; i++) {
+		jout_open(&j, '{');
+		jout_kstr(&j, "name", rows[i].name);
+		jout_kz(&j, "role", role_name(rows[i].role));
+		if (rows[i].queues.n) {
+			jout_key(&j, "queues");
+			jout_raw(&j, rows[i].queues);
+		}
+		jout_ktime(&j, "created_at", rows[i].created_at_ms);
+		jout_ktime(&j, "expires_at", rows[i].expires_at_ms);
+		jout_ktime(&j, "revoked_at", rows[i].revoked_at_ms);
+		jout_close(&j, '}');
+	}
+	jout_close(&j, ']');
+	cursor_int(&j, 't', to < n ? to : 0);
+	jout_close(&j, '}');
+	answer_json(r, 200);
+}
+
 static void token_done(struct http_req *r)
 {
 	struct json_out j;
@@ -227,9 +260,9 @@ void api_readyz(struct http_req *r)
 	struct engine_status st;
 	engine_status(r->s->e, &st);
 	if (atomic_load(&r->s->draining))
-		answer_problem(r, DLQ_SHUTTING_DOWN, "the server is shutting down");
+		answer_unready(r, DLQ_SHUTTING_DOWN, "the server is shutting down");
 	else if (!st.ready)
-		answer_problem(r, code_http(st.store_code) >= 500 ? st.store_code : DLQ_BUSY, "%s",
+		answer_unready(r, st.store_code != DLQ_OK ? st.store_code : DLQ_BUSY,
 		               st.store_detail[0] ? st.store_detail : "the engine does not take work yet");
 	else
 		api_healthz(r);

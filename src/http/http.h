@@ -241,6 +241,8 @@ void answer_begin(struct http_req *r, struct json_out *j);
 void answer_json(struct http_req *r, int status);
 void answer_empty(struct http_req *r, int status);
 void answer_bytes(struct http_req *r, int status, const char *type); /* r->out as it is */
+/* Readiness is refused with 503 whatever the code's own status: that is what balancers look for. */
+void answer_unready(struct http_req *r, enum dlq_code code, const char *detail);
 /* problem.c: RFC 9457. The place (line, column) or limit: 0 for none. */
 void answer_problem(struct http_req *r, enum dlq_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void answer_problem_at(struct http_req *r, const struct dlq_err *err, int line, int column);
@@ -290,6 +292,7 @@ void api_redrive_pause(struct http_req *r);
 void api_redrive_resume(struct http_req *r);
 void api_redrive_cancel(struct http_req *r);
 void api_audit_list(struct http_req *r);
+void api_token_list(struct http_req *r);
 void api_token_list(struct http_req *r);
 void api_token_add(struct http_req *r);
 void api_token_revoke(struct http_req *r);

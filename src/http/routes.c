@@ -60,6 +60,8 @@ const struct route routes[] = {
 
 	{"GET", "/v1/audit", VIEWER, BODY_NONE, OP_READ_AUDIT, api_audit_list, "limit cursor",
 	 "Who did what, newest first", NULL, "AuditPage", "200"},
+	{"GET", "/v1/tokens", ADMIN, BODY_NONE, -1, api_token_list, "limit cursor",
+	 "List tokens, without their secrets", NULL, "TokenPage", "200"},
 	{"POST", "/v1/tokens", ADMIN, BODY_JSON, OP_TOKEN_ADD, api_token_add, NULL,
 	 "Make a token; it is shown once", "TokenAdd", "Token", "201"},
 	{"DELETE", "/v1/tokens/{name}", ADMIN, BODY_NONE, OP_TOKEN_REVOKE, api_token_revoke, NULL,

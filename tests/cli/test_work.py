@@ -50,6 +50,11 @@ class Work(unittest.TestCase):
         self.addCleanup(p.kill)
         return p
 
+    def await_start(self):
+        """Until the script has written its line: a reader that closes before would kill the script with SIGPIPE."""
+        with open(self.path("started")) as f:
+            self.assertEqual(f.read(), "\n")
+
     def fail_once(self, text, options=()):
         """Sends one message and works it with the script -> counts of the queue."""
         self.server.send(self.queue, b"body")
@@ -159,7 +164,7 @@ class Work(unittest.TestCase):
         self.server.send(self.queue, b"1")
         self.server.send(self.queue, b"2")
         p = self.start(self.script("echo > %s; cat %s" % (self.path("started"), self.path("go"))))
-        open(self.path("started")).close()
+        self.await_start()
         p.send_signal(signal.SIGTERM)
         while b"no new messages" not in p.stderr.readline():
             pass
@@ -172,7 +177,7 @@ class Work(unittest.TestCase):
         os.mkfifo(self.path("started"))
         self.server.send(self.queue, b"1")
         p = self.start(self.script("echo > %s; sleep 600" % self.path("started")))
-        open(self.path("started")).close()
+        self.await_start()
         p.send_signal(signal.SIGTERM)
         while b"no new messages" not in p.stderr.readline():
             pass

@@ -304,7 +304,7 @@ struct store_ops {
 	enum dlq_code (*meta_set)(struct store *s, const char *name, struct str value, struct dlq_err *err);
 	enum dlq_code (*meta_get)(struct store *s, const char *name, struct arena *a, struct str *value, struct dlq_err *err);
 
-	/* ---- readers: any one thread each ---- */
+	/* ---- readers: any one thread each. A read that takes more than 3 s gives TIMEOUT; limit: 1 to 1000 ---- */
 	enum dlq_code (*reader_open)(struct store *s, struct store_reader **out, struct dlq_err *err);
 	void (*reader_close)(struct store_reader *r);
 	enum dlq_code (*read_queues)(struct store_reader *r, struct str after, int limit, struct arena *a, struct store_queue **out, int *n, struct dlq_err *err);

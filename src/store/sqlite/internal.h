@@ -37,7 +37,6 @@ struct conn {
 	int rc;            /* the first error, or SQLITE_OK */
 	int sys_errno;
 	char msg[240];
-	int64_t steps_left; /* readers: how often the progress handler still lets it go on */
 };
 
 /* ---- sql.c ---- */
@@ -135,6 +134,7 @@ struct sq_reader {
 	struct store_reader base;
 	struct sq_store *store;
 	struct conn c;
+	int64_t until_us; /* monotonic: when the read under way has taken too long */
 };
 
 static inline struct sq_store *sq(struct store *s)

@@ -1,8 +1,9 @@
 /* Reads: each on its own connection, in one read transaction, bounded in time. */
 #include "store/sqlite/internal.h"
 
-#define READ_STEP 10000        /* virtual machine steps between two looks at the clock */
-#define READ_STEPS_MAX 20000   /* of those: some 200 million steps, seconds of work */
+#define READ_STEP 10000       /* virtual machine steps between two looks at the clock: well below a millisecond */
+#define READ_MAX_US 3000000   /* a read that takes longer holds back the checkpoint: it is ended */
+#define PAGE_MAX 1000
 
 static struct sq_reader *rd(struct store_reader *r)
 {
@@ -11,8 +12,13 @@ static struct sq_reader *rd(struct store_reader *r)
 
 static int progress(void *arg)
 {
-	struct conn *c = arg;
-	return --c->steps_left < 0;
+	const struct sq_reader *r = arg;
+	return clock_mono_us(r->store->clock) > r->until_us;
+}
+
+static int page_limit(int limit)
+{
+	return limit < 1 ? 1 : limit > PAGE_MAX ? PAGE_MAX : limit;
 }
 
 enum dlq_code sq_reader_open(struct store *store, struct store_reader **out, struct dlq_err *err)
@@ -29,7 +35,7 @@ enum dlq_code sq_reader_open(struct store *store, struct store_reader **out, str
 		mem_free(r);
 		return c;
 	}
-	sqlite3_progress_handler(r->c.db, READ_STEP, progress, &r->c);
+	sqlite3_progress_handler(r->c.db, READ_STEP, progress, r);
 	*out = &r->base;
 	return DLQ_OK;
 }
@@ -46,7 +52,7 @@ static void read_begin(struct sq_reader *r)
 {
 	wal_gate_wait(r->store);
 	conn_clear(&r->c);
-	r->c.steps_left = READ_STEPS_MAX;
+	r->until_us = clock_mono_us(r->store->clock) + READ_MAX_US;
 	q_run(&r->c, Q_BEGIN_READ, "");
 }
 
@@ -69,7 +75,7 @@ enum dlq_code sq_read_queues(struct store_reader *reader, struct str after, int 
 	*out = NULL;
 	*n = 0;
 	read_begin(r);
-	sqlite3_stmt *st = q_bind(&r->c, Q_QUEUE_PAGE, "Ti", after, I(limit));
+	sqlite3_stmt *st = q_bind(&r->c, Q_QUEUE_PAGE, "Ti", after, I(page_limit(limit)));
 	while (q_row(&r->c, st)) {
 		*out = list_grow(a, *out, *n, sizeof(**out));
 		queue_row(st, a, &(*out)[(*n)++]);
@@ -176,7 +182,7 @@ enum dlq_code sq_read_dead_list(struct store_reader *reader, const struct store_
 {
 	struct sq_reader *r = rd(reader);
 	int64_t last = 0;
-	int limit = f->limit < 1 ? 1 : f->limit > 1000 ? 1000 : f->limit, scan = f->scan_limit > 0 ? f->scan_limit : 10000;
+	int limit = page_limit(f->limit), scan = f->scan_limit > 0 ? f->scan_limit : 10000;
 	*out = (struct store_dead_page){0};
 	read_begin(r);
 	sqlite3_stmt *st = list_keys(r, f);
@@ -208,7 +214,7 @@ enum dlq_code sq_read_attempts(struct store_reader *reader, int64_t seq, int max
 	*out = NULL;
 	*n = 0;
 	read_begin(r);
-	sqlite3_stmt *st = q_bind(&r->c, Q_ATTEMPT_LIST, "ii", seq, I(max));
+	sqlite3_stmt *st = q_bind(&r->c, Q_ATTEMPT_LIST, "ii", seq, I(max < 1 ? 1 : max));
 	while (q_row(&r->c, st)) {
 		*out = list_grow(a, *out, *n, sizeof(**out));
 		(*out)[(*n)++] = (struct store_attempt){
@@ -256,7 +262,7 @@ enum dlq_code sq_read_redrives(struct store_reader *reader, int64_t before_n, in
 	*out = NULL;
 	*n = 0;
 	read_begin(r);
-	sqlite3_stmt *st = q_bind(&r->c, Q_REDRIVE_PAGE, "ii", before_n ? before_n : INT64_MAX, I(limit));
+	sqlite3_stmt *st = q_bind(&r->c, Q_REDRIVE_PAGE, "ii", before_n ? before_n : INT64_MAX, I(page_limit(limit)));
 	while (q_row(&r->c, st)) {
 		*out = list_grow(a, *out, *n, sizeof(**out));
 		redrive_row(r->store, st, a, &(*out)[(*n)++]);
@@ -286,7 +292,7 @@ enum dlq_code sq_read_audit(struct store_reader *reader, int64_t before_n, int l
 	*out = NULL;
 	*n = 0;
 	read_begin(r);
-	sqlite3_stmt *st = q_bind(&r->c, Q_AUDIT_PAGE, "ii", before_n ? before_n : INT64_MAX, I(limit));
+	sqlite3_stmt *st = q_bind(&r->c, Q_AUDIT_PAGE, "ii", before_n ? before_n : INT64_MAX, I(page_limit(limit)));
 	while (q_row(&r->c, st)) {
 		*out = list_grow(a, *out, *n, sizeof(**out));
 		(*out)[(*n)++] = (struct store_audit){

@@ -12,6 +12,7 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include "core/diagnosis.h"
 #include "core/policy.h"
 #include "store/store.h"
 
@@ -30,13 +31,14 @@ enum op_type {
 	/* writer */
 	OP_SEND, OP_RECEIVE, OP_SETTLE, OP_EXTEND,
 	OP_QUEUE_PUT, OP_QUEUE_DELETE, OP_QUEUE_PAUSE,
-	OP_REDRIVE, OP_REDRIVE_CONTROL, OP_DISCARD,
+	OP_REDRIVE, OP_REDRIVE_CONTROL, OP_DISCARD, OP_RESTORE, OP_GROUP_SET,
 	OP_AUDIT, OP_TOKEN_ADD, OP_TOKEN_REVOKE,
 	OP_NOTICE_CLAIM, OP_NOTICE_SETTLE, /* the notifier's own */
 	OP_APPLY_QUEUES,                   /* the engine's own, see engine_apply_queues */
 	/* readers */
 	OP_READ_QUEUES, OP_READ_QUEUE, OP_READ_DEAD_LIST, OP_READ_DEAD, OP_READ_BODY,
-	OP_READ_REDRIVES, OP_READ_REDRIVE, OP_READ_AUDIT,
+	OP_READ_REDRIVES, OP_READ_REDRIVE, OP_READ_REDRIVE_ITEMS, OP_READ_AUDIT, OP_AUDIT_VERIFY,
+	OP_READ_GROUPS, OP_READ_GROUP,
 	OP_TYPE_COUNT
 };
 
@@ -98,12 +100,25 @@ struct engine_op {
 		struct {
 			struct str *ids; int n_ids;
 			const struct str *body;
+			struct str group;          /* fingerprint text: the dead letters of that group; no ids then */
+			struct redrive_guard guard;
+			bool override_limit;       /* also those whose max_redrives is used up */
 			struct str reason;
 			bool dry_run;
 			struct store_redrive out;
 		} redrive;
 		struct { struct str id; enum redrive_state want; struct store_redrive out; } redrive_control; /* PAUSED, RUNNING, CANCELLED */
-		struct { struct str id; struct str reason; } discard;
+		struct { struct str id; struct str reason; } discard; /* and restore */
+		/* What changes; the others are left. Every change has an audit row. */
+		struct {
+			struct str id;             /* fingerprint text */
+			bool set_status; enum group_status status;
+			int64_t mute_for_ms, mute_deaths; /* GROUP_MUTED: at least one of them, or neither for ever */
+			bool set_note, set_owner; struct str note, owner;
+			bool merge; struct str into; /* empty: split off again */
+			struct str reason;
+			struct store_group out;
+		} group_set;
 		struct { struct store_audit row; } audit;
 		/* secret: 43 characters of base64url, shown once */
 		struct { struct str name; enum role role; struct str queues; int64_t ttl_ms; char secret[64]; bool secret_given; /* the engine's */ } token_add;
@@ -120,6 +135,22 @@ struct engine_op {
 		struct { int64_t before_n; int limit; struct store_redrive *items; int n; } read_redrives;
 		struct { struct str id; struct store_redrive out; } read_redrive;
 		struct { int64_t before_n; int limit; struct store_audit *items; int n; } read_audit;
+		/* Follows the hash chain in bounded steps over the reader. out: rows looked at, the first broken row or 0. */
+		struct { int64_t rows, broken_n; bool more; int64_t after_n; uint8_t hash[32]; } audit_verify;
+		struct { struct str id; int64_t after_ord; int limit; struct store_redrive_item *items; int n; int64_t next_ord; } read_redrive_items;
+		struct { struct store_group_filter filter; struct store_group_page page; struct diagnosis *diagnoses; } read_groups;
+		/* id: fingerprint text. With everything a person needs to understand it. */
+		struct {
+			struct str id;
+			struct store_group out;
+			struct diagnosis *diagnosis;
+			struct store_bucket *minutes; int n_minutes; /* last 60 min */
+			struct store_bucket *hours; int n_hours;     /* last 7 days */
+			struct store_group_worker *workers; int n_workers;
+			struct store_group *merged; int n_merged;
+			struct store_dead *samples; int n_samples;   /* newest 5 dead */
+			char normal_rules[1200];                     /* the rules that made the normal form, in sentences */
+		} read_group;
 	} u;
 };
 

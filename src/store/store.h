@@ -101,8 +101,21 @@ struct store_lease {
 	struct str worker; /* in the arena */
 };
 
+/*
+ * Which group a failure belongs to: made by the engine with core/fingerprint.h, found or made by the store in the same
+ * transaction. A group is made by the first failure, dead or not.
+ */
+struct store_group_key {
+	uint8_t fp[16];          /* hi, lo of the fingerprint, big-endian; its hex text is the group's id in the API */
+	int version;             /* of the rules, FINGERPRINT_VERSION; kept by the group */
+	uint32_t rules;          /* what the normalising did */
+	struct str error_type, normal, sample; /* sample: the message as it came, cut */
+};
+
 /* One failed delivery, as evidence. */
 struct store_attempt {
+	const struct store_group_key *group; /* NULL: none (a TTL that ended has no failure) */
+	struct str worker_version;           /* may be empty */
 	int n;                   /* the attempt's number within this life: attempts after it */
 	int redrive;             /* redrives at that time: which life */
 	int64_t at_ms;
@@ -129,10 +142,13 @@ struct store_dead {
 	struct str redrive_id;        /* last redrive it was in, or empty */
 	struct str operator, why;     /* of the last discard or redrive */
 	int64_t expires_due;          /* schedule time at which retention ends */
+	int64_t group_id;             /* 0: none */
+	uint8_t group_fp[16];
 };
 
 struct store_dead_filter {
 	int64_t queue_id;     /* 0: all queues */
+	int64_t group_id;     /* 0: any; with the groups merged into it */
 	int state;            /* enum dead_state, -1: any */
 	struct str message_id;/* empty: any */
 	struct str key;       /* empty: any; with queue_id */
@@ -150,9 +166,74 @@ struct store_dead_page {
 	int64_t scanned;
 };
 
+/* ---------- groups ---------- */
+
+enum group_status { GROUP_NEW, GROUP_ACKNOWLEDGED, GROUP_MUTED, GROUP_RESOLVED, GROUP_REGRESSED, GROUP_STATUS_COUNT };
+const char *group_status_name(enum group_status s);
+bool group_status_parse(struct str s, enum group_status *out);
+
+/*
+ * Counts are kept in the transactions that change them, as those of queues are. A group that was merged into another keeps
+ * its own row, dead letters and counts; reads of the target add its merged groups up (at most GROUP_MERGED_MAX), and a split
+ * just ends the merge: nothing is rewritten.
+ */
+#define GROUP_MERGED_MAX 100
+#define GROUP_WORKERS_MAX 100 /* workers remembered per group; later ones are counted under "(others)" */
+struct store_group {
+	int64_t group_id, queue_id;
+	struct str queue;
+	uint8_t fp[16];
+	int version;
+	uint32_t rules;
+	struct str error_type, normal, sample;
+	enum group_status status;
+	int64_t muted_until_ms;   /* wall; 0: no time limit */
+	int64_t muted_deaths;     /* muted until `deaths` reaches this; 0: no limit */
+	int64_t status_at_ms;
+	struct str note, owner;
+	int64_t merged_into;      /* group_id; 0: not merged */
+	int merged;               /* groups merged into this one */
+	/* counts; deaths = every time a message died with it */
+	int64_t dead, redriving, redriven, failed_again, discarded, archived, deaths;
+	int64_t failures;         /* failed deliveries with it, deadly or not */
+	int64_t recovered;        /* messages whose last failure was this and that then succeeded without dying */
+	int64_t first_seen_ms, last_seen_ms; /* wall, of failures */
+	int64_t last_no;          /* order of the newest failure, rising over the store: the page key */
+};
+
+struct store_group_filter {
+	int64_t queue_id;         /* 0: all */
+	unsigned statuses;        /* bit per enum group_status; 0: any */
+	bool with_dead;           /* only those with dead > 0 */
+	int64_t before_no;        /* page key: last_no below this; 0: from the newest */
+	int limit, scan_limit;    /* as in store_dead_filter */
+};
+struct store_group_page { struct store_group *items; int n; int64_t next_no; };
+
+struct store_bucket { int64_t at_ms; int64_t failures, deaths, done; }; /* done: of the queue, 0 for a group */
+struct store_group_worker { struct str worker, version; int64_t failures; int64_t first_ms, last_ms; };
+
 /* ---------- redrive ---------- */
 
-enum redrive_state { REDRIVE_RUNNING, REDRIVE_PAUSED, REDRIVE_DONE, REDRIVE_CANCELLED, REDRIVE_STATE_COUNT };
+enum redrive_state { REDRIVE_RUNNING, REDRIVE_PAUSED, REDRIVE_DONE, REDRIVE_CANCELLED, REDRIVE_HALTED, REDRIVE_STATE_COUNT };
+enum item_state { ITEM_SELECTED, ITEM_SENT, ITEM_SUCCEEDED, ITEM_FAILED_AGAIN, ITEM_UNKNOWN, ITEM_SKIPPED, ITEM_CANCELLED, ITEM_STATE_COUNT };
+const char *item_state_name(enum item_state s);
+
+/* How a redrive is guarded. All zero: put everything back as fast as it goes. */
+struct redrive_guard {
+	int64_t first;        /* canary: so many, then wait for their outcome; 0: none */
+	int64_t canary_wait_ms; /* at most so long for the canary's outcomes, then halt; 0: default 10 min */
+	double rate;          /* messages a second after the canary; 0: no limit */
+	int64_t stop_count;   /* halt when so many failed again; 0: no limit */
+	double stop_percent;  /* halt when of those with an outcome (at least 5, or all of the canary) more than this failed again; 0: no limit */
+};
+/* One line of the ledger. */
+struct store_redrive_item {
+	int64_t seq;
+	char dlq_id[ULID_LEN + 1];
+	enum item_state state;
+	int64_t sent_at_ms, outcome_at_ms;
+};
 const char *redrive_state_name(enum redrive_state s);
 
 /*
@@ -172,6 +253,11 @@ struct store_redrive {
 	int64_t sent, skipped;    /* put back; changed since it started */
 	int64_t succeeded, failed_again;
 	int64_t started_at_ms, ended_at_ms;
+	int64_t group_id;         /* the dead letters of one group (and those merged into it), or 0 */
+	struct redrive_guard guard;
+	struct str halted_why;    /* REDRIVE_HALTED: what stopped it, with numbers */
+	int64_t canary_until;     /* schedule time; the canary's wait ends then; 0: not waiting */
+	int64_t cancelled;        /* members not put back because it was cancelled */
 };
 
 /* ---------- audit, tokens, notifications ---------- */
@@ -179,6 +265,7 @@ struct store_redrive {
 struct store_audit {
 	int64_t n, at_ms;
 	struct str operator, action, queue, target, reason, outcome, detail; /* outcome: "ok" or a problem code */
+	uint8_t hash[32];         /* out: the chain's link, see core/audit_chain.h */
 };
 
 enum role { ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN, ROLE_COUNT };
@@ -291,6 +378,15 @@ struct store_ops {
 	 * (archived) are counted as skipped, so that total = sent + skipped. */
 	enum dlq_code (*redrive_mark)(struct store *s, int64_t redrive_n, int64_t sent, int64_t skipped, enum redrive_state state, struct dlq_err *err);
 	enum dlq_code (*redrive_active)(struct store *s, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
+
+	/* The outcome of one member, written by done and bury themselves; these two are for the engine. */
+	enum dlq_code (*redrive_state)(struct store *s, const struct store_redrive *r, struct dlq_err *err); /* state, halted_why, canary_until, cursor */
+	/* discarded -> dead again, until its retention ends. NOT_FOUND, CONFLICT. */
+	enum dlq_code (*restore_one)(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
+
+	/* groups: status, mute, note, owner, merge. Empty strings with keep = true leave a text as it is. NOT_FOUND; CONFLICT:
+	 * merge into itself, across queues, into a merged group, or past GROUP_MERGED_MAX. */
+	enum dlq_code (*group_set)(struct store *s, const struct store_group *g, struct dlq_err *err);
 
 	/* audit, tokens, notices */
 	enum dlq_code (*audit_add)(struct store *s, const struct store_audit *a, struct dlq_err *err);

@@ -72,12 +72,18 @@ static bool rule_matches(const struct classify_rule *r, const struct failure *f)
 	return !r->message_code || pattern_found(r->message_code, str_cut(f->message, FAILURE_MESSAGE_MAX));
 }
 
+const struct classify_rule *classify_find(const struct policy *policy, const struct failure *f)
+{
+	for (int i = 0; i < policy->n_rules; i++)
+		if (rule_matches(&policy->rules[i], f))
+			return &policy->rules[i];
+	return NULL;
+}
+
 enum outcome classify(const struct policy *policy, const struct failure *f, enum outcome said)
 {
 	if (said != OUTCOME_TRANSIENT && said != OUTCOME_PERMANENT)
 		return said;
-	for (int i = 0; i < policy->n_rules; i++)
-		if (rule_matches(&policy->rules[i], f))
-			return policy->rules[i].outcome;
-	return said;
+	const struct classify_rule *r = classify_find(policy, f);
+	return r && r->outcome != OUTCOME_COUNT ? r->outcome : said;
 }

@@ -41,7 +41,8 @@ struct classify_rule {
 	void *message_code;      /* pcre2_code */
 	int http_status_min, http_status_max; /* 0, 0: any; 500 to 599 for "5xx" */
 	int exit_code;           /* -1: any */
-	enum outcome outcome;    /* transient or permanent */
+	enum outcome outcome;    /* transient or permanent; OUTCOME_COUNT: as the worker says (only with a fingerprint) */
+	struct str fingerprint;  /* the group that such failures belong to; empty: by their text */
 };
 
 struct policy {
@@ -123,10 +124,13 @@ struct failure {
 	struct str type, message, detail; /* at most FAILURE_*_MAX bytes are kept, cut at a character */
 	int http_status;  /* 0: none */
 	int exit_code;    /* -1: none */
+	struct str fingerprint; /* the worker's own name for the group, or empty; at most FINGERPRINT_GIVEN_MAX bytes count */
 };
 #define FAILURE_TYPE_MAX 256
 #define FAILURE_MESSAGE_MAX 4096
 #define FAILURE_DETAIL_MAX 16384
+/* The first rule that holds, or NULL. */
+const struct classify_rule *classify_find(const struct policy *policy, const struct failure *f);
 /* Rules first, then the worker's own word (`said`). Only transient and permanent are reclassified. */
 enum outcome classify(const struct policy *policy, const struct failure *f, enum outcome said);
 

@@ -68,7 +68,10 @@ static void write_rule(const struct classify_rule *r, struct json_out *j)
 	}
 	if (r->exit_code >= 0)
 		jout_kint(j, "exit_code", r->exit_code);
-	jout_kz(j, "outcome", outcome_name(r->outcome));
+	if (r->fingerprint.n)
+		jout_kstr(j, "fingerprint", r->fingerprint);
+	if (r->outcome != OUTCOME_COUNT)
+		jout_kz(j, "outcome", outcome_name(r->outcome));
 	jout_close(j, '}');
 }
 

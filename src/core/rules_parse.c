@@ -54,12 +54,26 @@ static enum dlq_code parse_message(const struct doc *d, struct arena *arena, str
 	return DLQ_OK;
 }
 
+static enum dlq_code parse_fingerprint(const struct doc *d, struct arena *arena, struct classify_rule *r, struct dlq_err *err)
+{
+	struct str s;
+	enum dlq_code code = doc_str(d, &s, err);
+	if (code != DLQ_OK)
+		return code;
+	if (s.n == 0 || s.n > RULE_FINGERPRINT_MAX)
+		return doc_fail(d, err, "must be a name of 1 to %d bytes for the group of these failures", RULE_FINGERPRINT_MAX);
+	r->fingerprint = arena_str(arena, s);
+	return DLQ_OK;
+}
+
 static enum dlq_code parse_outcome(const struct doc *rule, enum outcome fixed, struct classify_rule *r, struct dlq_err *err)
 {
 	const struct doc *d = doc_get(rule, "outcome");
 	r->outcome = fixed;
 	if (fixed != OUTCOME_COUNT)
 		return DLQ_OK;
+	if (!d && doc_get(rule, "fingerprint"))
+		return DLQ_OK; /* it only names the group */
 	if (!d)
 		return doc_fail(rule, err, "\"outcome\" is missing: transient or permanent");
 	if (d->kind == DOC_SCALAR && outcome_parse(d->text, &r->outcome) &&
@@ -72,7 +86,7 @@ static enum dlq_code parse_outcome(const struct doc *rule, enum outcome fixed, s
 static enum dlq_code parse_rule(const struct doc *d, enum outcome fixed, struct arena *arena, struct classify_rule *r,
                                 struct dlq_err *err)
 {
-	static const char *const keys[] = {"error_type", "message", "http_status", "exit_code", "outcome"};
+	static const char *const keys[] = {"error_type", "message", "http_status", "exit_code", "fingerprint", "outcome"};
 	enum dlq_code code = doc_check_keys(d, keys, ARRAY_LEN(keys) - (fixed != OUTCOME_COUNT), err);
 	const struct doc *type = doc_get(d, "error_type"), *message = doc_get(d, "message");
 	const struct doc *status = doc_get(d, "http_status"), *exit_code = doc_get(d, "exit_code");
@@ -87,6 +101,8 @@ static enum dlq_code parse_rule(const struct doc *d, enum outcome fixed, struct 
 	if (code == DLQ_OK && status &&
 	    (status->kind != DOC_SCALAR || !parse_status(status->text, &r->http_status_min, &r->http_status_max)))
 		return doc_fail(status, err, "must be a status from 100 to 599 such as 409, a class such as \"5xx\" or a range such as \"500-599\"");
+	if (code == DLQ_OK && doc_get(d, "fingerprint"))
+		code = parse_fingerprint(doc_get(d, "fingerprint"), arena, r, err);
 	int64_t v = -1;
 	if (code == DLQ_OK && exit_code)
 		code = doc_int(exit_code, 0, 255, &v, err);

@@ -1,13 +1,14 @@
 /*
  * store.h - the contract of a store: where messages, dead letters, audit and everything that must survive live.
  *
- * A back end is a const table (struct store_ops) named only in registry.c. The same conformance suite (tests/conform) runs for every back end.
+ * A back end is a const table (struct store_ops) named only in registry.c. The same conformance suite (tests/conform)
+ * runs for every back end.
  *
  * TRANSACTIONS. Every change happens between store_begin and store_commit, on one thread: the writer. One
  * transaction holds operations of many callers (group commit). Each operation either happens wholly or not at all and
- * says so in its code; a refused operation (queue full, receipt gone, unknown id) leaves its neighbours alone. A code of
- * class STORE_* means that the transaction is lost: the caller must store_rollback and fail every caller in it. Success
- * may be told to a caller only after store_commit returned DLQ_OK: then it is on disk and synced (invariant 7).
+ * says so in its code; a refused operation (queue full, receipt gone, unknown id) leaves its neighbours alone. A code
+ * of class STORE_* means that the transaction is lost: the caller must store_rollback and fail every caller in it.
+ * Success may be told to a caller only after store_commit returned DLQ_OK: then it is on disk and synced (invariant 7).
  *
  * READS go through a struct store_reader: one per thread, sees the last commit, never blocks the writer.
  *
@@ -33,31 +34,32 @@ struct store_reader;
 #define STORE_CAP_SHARED 1u /* several engines may share one store */
 
 struct store_options {
-	const char *dir;           /* data folder; made if absent */
-	struct clock *clock;       /* borrowed, outlives the store */
-	int64_t cache_bytes;       /* page cache of the writer; 0: default 16 MiB */
-	bool no_sync;              /* tests only: commits are not synced */
+	const char *dir;     /* data folder; made if absent */
+	struct clock *clock; /* borrowed, outlives the store */
+	int64_t cache_bytes; /* page cache of the writer; 0: default 16 MiB */
+	bool no_sync;        /* tests only: commits are not synced */
 };
 
 /* ---------- queues ---------- */
 
 /* Counts are kept in the same transactions that change them. */
 struct store_counts {
-	int64_t ready;      /* waiting, due or not (held not included) */
-	int64_t retrying;   /* of ready: with attempts > 0 */
+	int64_t ready;    /* waiting, due or not (held not included) */
+	int64_t retrying; /* of ready: with attempts > 0 */
 	int64_t held;
 	int64_t leased;
 	int64_t dead;
-	int64_t redriving;  /* dead letters put back whose outcome is not known yet */
-	int64_t bytes;      /* payload bytes of ready + held + leased */
+	int64_t redriving; /* dead letters put back whose outcome is not known yet */
+	int64_t bytes;     /* payload bytes of ready + held + leased */
 	/* totals since the queue was made */
-	int64_t sent, done, failed_attempts, died, redriven, discarded, archived, duplicates; /* redriven: done after a redrive */
+	int64_t sent, done, failed_attempts, died, discarded, archived, duplicates;
+	int64_t redriven; /* done after a redrive */
 };
 
 struct store_queue {
 	int64_t queue_id;
 	struct str name;
-	struct str config;   /* canonical JSON of core/policy.h */
+	struct str config; /* canonical JSON of core/policy.h */
 	bool ordered, paused;
 	int64_t created_at_ms;
 	struct store_counts counts;
@@ -72,12 +74,12 @@ struct store_send {
 	struct str content_type; /* may be empty */
 	struct str headers;      /* canonical JSON object of strings, or empty */
 	struct str body;
-	int64_t due;             /* deliverable from then on */
-	int64_t expires;         /* TTL end; 0: never */
-	int64_t dedup_until;     /* with a producer's id: remember it until then; 0: no dedup */
+	int64_t due;         /* deliverable from then on */
+	int64_t expires;     /* TTL end; 0: never */
+	int64_t dedup_until; /* with a producer's id: remember it until then; 0: no dedup */
 	/* out */
-	enum dlq_code code;      /* OK or QUEUE_FULL */
-	bool duplicate;          /* same id within the window: nothing stored, id as given */
+	enum dlq_code code; /* OK or QUEUE_FULL */
+	bool duplicate;     /* same id within the window: nothing stored, id as given */
 	bool held;
 	int64_t seq;
 	char made_id[ULID_LEN + 1]; /* the id, when `id` was empty */
@@ -103,13 +105,13 @@ struct store_lease {
 
 /* One failed delivery, as evidence. */
 struct store_attempt {
-	int n;                   /* the attempt's number within this life: attempts after it */
-	int redrive;             /* redrives at that time: which life */
+	int n;       /* the attempt's number within this life: attempts after it */
+	int redrive; /* redrives at that time: which life */
 	int64_t at_ms;
-	int outcome;             /* enum outcome of core/policy.h */
+	int outcome; /* enum outcome of core/policy.h */
 	struct str error_type, message, detail, worker;
 	int http_status, exit_code; /* 0 / -1: none */
-	int64_t retry_at_ms;     /* wall; 0: none followed */
+	int64_t retry_at_ms;        /* wall; 0: none followed */
 };
 
 /* ---------- dead letters ---------- */
@@ -121,32 +123,32 @@ struct store_dead {
 	enum dead_state state;
 	enum reason reason;
 	int attempts, lease_expirations, redrives;
-	int64_t died_no;              /* order of dying, rising over the whole store; a later death gets a new one */
+	int64_t died_no; /* order of dying, rising over the whole store; a later death gets a new one */
 	int64_t received_at_ms, first_failed_at_ms, last_failed_at_ms, died_at_ms, state_at_ms;
 	struct str error_type, message, worker; /* of the last attempt */
 	int64_t body_bytes;
-	bool edited;                  /* a redrive replaced the body; the original is kept */
-	struct str redrive_id;        /* last redrive it was in, or empty */
-	struct str operator, why;     /* of the last discard or redrive */
-	int64_t expires_due;          /* schedule time at which retention ends */
+	bool edited;              /* a redrive replaced the body; the original is kept */
+	struct str redrive_id;    /* last redrive it was in, or empty */
+	struct str operator, why; /* of the last discard or redrive */
+	int64_t expires_due;      /* schedule time at which retention ends */
 };
 
 struct store_dead_filter {
-	int64_t queue_id;     /* 0: all queues */
-	int state;            /* enum dead_state, -1: any */
-	struct str message_id;/* empty: any */
-	struct str key;       /* empty: any; with queue_id */
-	struct str error_type;/* empty: any; scanned in bounded steps */
-	int reason;           /* -1: any; scanned */
+	int64_t queue_id;                 /* 0: all queues */
+	int state;                        /* enum dead_state, -1: any */
+	struct str message_id;            /* empty: any */
+	struct str key;                   /* empty: any; with queue_id */
+	struct str error_type;            /* empty: any; scanned in bounded steps */
+	int reason;                       /* -1: any; scanned */
 	int64_t died_from_ms, died_to_ms; /* wall; 0: open */
-	int64_t before_no;    /* page key: died_no below this; 0: from the newest */
-	int limit;            /* 1 to 1000 */
-	int scan_limit;       /* rows looked at, at most; 0: 10000 */
+	int64_t before_no;                /* page key: died_no below this; 0: from the newest */
+	int limit;                        /* 1 to 1000 */
+	int scan_limit;                   /* rows looked at, at most; 0: 10000 */
 };
 struct store_dead_page {
 	struct store_dead *items;
 	int n;
-	int64_t next_no;      /* 0: no more */
+	int64_t next_no; /* 0: no more */
 	int64_t scanned;
 };
 
@@ -156,20 +158,20 @@ enum redrive_state { REDRIVE_RUNNING, REDRIVE_PAUSED, REDRIVE_DONE, REDRIVE_CANC
 const char *redrive_state_name(enum redrive_state s);
 
 /*
- * The members are fixed when it starts (invariant 9): chosen ids, written as items at once, or a whole queue: every dead
- * letter of it with died_no <= until_no, found step by step without being listed beforehand. One that dies again gets a
- * higher died_no and so is no member.
+ * The members are fixed when it starts (invariant 9): chosen ids, written as items at once, or a whole queue: every
+ * dead letter of it with died_no <= until_no, found step by step without being listed beforehand. One that dies again
+ * gets a higher died_no and so is no member.
  */
 struct store_redrive {
 	char redrive_id[ULID_LEN + 1];
-	int64_t n;                /* row number inside the store */
-	int64_t queue_id;         /* whole queue, or 0 for chosen ids */
+	int64_t n;        /* row number inside the store */
+	int64_t queue_id; /* whole queue, or 0 for chosen ids */
 	struct str queue;
 	enum redrive_state state;
 	struct str operator, reason;
 	int64_t until_no, cursor_no;
-	int64_t total;            /* members at the start */
-	int64_t sent, skipped;    /* put back; changed since it started */
+	int64_t total;         /* members at the start */
+	int64_t sent, skipped; /* put back; changed since it started */
 	int64_t succeeded, failed_again;
 	int64_t started_at_ms, ended_at_ms;
 };
@@ -190,7 +192,7 @@ struct store_token {
 	struct str name;
 	uint8_t hash[32];
 	enum role role;
-	struct str queues;       /* JSON list of names or "prefix*"; empty: all */
+	struct str queues;                                   /* JSON list of names or "prefix*"; empty: all */
 	int64_t created_at_ms, expires_at_ms, revoked_at_ms; /* wall; 0: none */
 };
 
@@ -215,24 +217,27 @@ struct store_ops {
 
 	/* Any thread. Creates, migrates forward, refuses newer / corrupt / locked stores and says what to do. */
 	enum dlq_code (*open)(const struct store_options *o, struct store **out, struct dlq_err *err);
-	void (*close)(struct store *s);      /* readers are closed before */
+	void (*close)(struct store *s); /* readers are closed before */
 	int64_t (*high_water_ms)(struct store *s);
 
 	enum dlq_code (*begin)(struct store *s, struct dlq_err *err);
-	enum dlq_code (*commit)(struct store *s, struct dlq_err *err);  /* on error the transaction is gone */
+	enum dlq_code (*commit)(struct store *s, struct dlq_err *err); /* on error the transaction is gone */
 	void (*rollback)(struct store *s);
-	/* Outside a transaction: work that must not sit in a caller's way (checkpoint). Called by the writer when idle or due. */
+	/* Outside a transaction: work that must not sit in a caller's way (checkpoint). Called by the writer when idle
+	 * or due. */
 	void (*maintain)(struct store *s);
 	/* Outside a transaction, after a STORE_FULL or STORE_FAILED: a small synced write. DLQ_OK: it works again. */
 	enum dlq_code (*probe)(struct store *s, struct dlq_err *err);
 
-	/* queues. CONFLICT: exists (create), not empty and not forced (delete), `ordered` differs (update). NOT_FOUND. */
-	enum dlq_code (*queue_create)(struct store *s, struct str name, struct str config, bool ordered, int64_t *queue_id, struct dlq_err *err);
+	/* queues. NOT_FOUND. CONFLICT: exists (create), still has live or dead messages (delete). */
+	enum dlq_code (*queue_create)(struct store *s, struct str name, struct str config, bool ordered,
+	                              int64_t *queue_id, struct dlq_err *err);
 	enum dlq_code (*queue_update)(struct store *s, int64_t queue_id, struct str config, struct dlq_err *err);
 	enum dlq_code (*queue_pause)(struct store *s, int64_t queue_id, bool paused, struct dlq_err *err);
-	enum dlq_code (*queue_delete)(struct store *s, int64_t queue_id, struct dlq_err *err); /* only with no live and no dead messages */
+	enum dlq_code (*queue_delete)(struct store *s, int64_t queue_id, struct dlq_err *err);
 	/* All queues at open, for the engine's table. */
-	enum dlq_code (*queue_load)(struct store *s, struct arena *a, struct store_queue **out, int *n, struct dlq_err *err);
+	enum dlq_code (*queue_load)(struct store *s, struct arena *a, struct store_queue **out, int *n,
+	                            struct dlq_err *err);
 	/* Counts as they stand in the open transaction; writer thread; never fails. */
 	const struct store_counts *(*queue_counts)(struct store *s, int64_t queue_id);
 
@@ -241,97 +246,132 @@ struct store_ops {
 	                      struct store_send *items, int n, struct dlq_err *err);
 	/* Leases up to max messages that are due, oldest due first. nonces[i] are given by the caller. */
 	enum dlq_code (*claim)(struct store *s, int64_t queue_id, int64_t now, int64_t lease_until, struct str worker,
-	                       const int64_t *nonces, int max, struct arena *a, struct store_delivery *out, int *n, struct dlq_err *err);
+	                       const int64_t *nonces, int max, struct arena *a, struct store_delivery *out, int *n,
+	                       struct dlq_err *err);
 	/* The earliest due time of a ready message of the queue, INT64_MAX if none. */
 	enum dlq_code (*next_due)(struct store *s, int64_t queue_id, int64_t *due, struct dlq_err *err);
 
-	/* GONE: there is no such lease (settled, expired, foreign queue). `done` is the hot path: lookup and removal in one.
-	 * A done message that was redriven turns its dead letter to `redriven` and counts redrive.succeeded; its payload
-	 * stays until retention has passed. *unheld: a follower in an ordered queue became ready. */
-	enum dlq_code (*done)(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, bool *unheld, struct dlq_err *err);
-	enum dlq_code (*lease_get)(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, struct arena *a, struct store_lease *out, struct dlq_err *err);
-	enum dlq_code (*extend)(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, int64_t until, struct dlq_err *err);
+	/* GONE: there is no such lease (settled, expired, foreign queue). `done` is the hot path: lookup and removal in
+	 * one. A done message that was redriven turns its dead letter to `redriven` and counts redrive.succeeded; its
+	 * payload stays until retention has passed. *unheld: a follower in an ordered queue became ready. */
+	enum dlq_code (*done)(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, bool *unheld,
+	                      struct dlq_err *err);
+	enum dlq_code (*lease_get)(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, struct arena *a,
+	                           struct store_lease *out, struct dlq_err *err);
+	enum dlq_code (*extend)(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, int64_t until,
+	                        struct dlq_err *err);
 	/* These three follow a lease_get of the same transaction. */
 	enum dlq_code (*release)(struct store *s, const struct store_lease *l, int64_t due, struct dlq_err *err);
 	enum dlq_code (*retry)(struct store *s, const struct store_lease *l, const struct store_attempt *at,
 	                       int lease_expirations, int64_t due, int64_t delay_ms, struct dlq_err *err);
-	/* Quarantine. at may be NULL (expired TTL). notify: owe one notice. A second death keeps dlq_id and history and counts
-	 * redrive.failed_again. */
-	enum dlq_code (*bury)(struct store *s, const struct store_lease *l, const struct store_attempt *at, int lease_expirations,
-	                      enum reason reason, int64_t retention_due, bool notify, char dlq_id[ULID_LEN + 1], struct dlq_err *err);
+	/* Quarantine. at may be NULL (expired TTL). notify: owe one notice. A second death keeps dlq_id and history and
+	 * counts redrive.failed_again. */
+	enum dlq_code (*bury)(struct store *s, const struct store_lease *l, const struct store_attempt *at,
+	                      int lease_expirations, enum reason reason, int64_t retention_due, bool notify,
+	                      char dlq_id[ULID_LEN + 1], struct dlq_err *err);
 
 	/* Leases that ended by now, earliest first, at most max. *next: when the next one ends (INT64_MAX: none). */
-	enum dlq_code (*expired_leases)(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n, int64_t *next, struct dlq_err *err);
+	enum dlq_code (*expired_leases)(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out,
+	                                int *n, int64_t *next, struct dlq_err *err);
 	/* Waiting messages (ready or held) whose TTL has ended, as leases with nonce 0 that bury accepts. */
-	enum dlq_code (*expired_ttl)(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n, int64_t *next, struct dlq_err *err);
+	enum dlq_code (*expired_ttl)(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out,
+	                             int *n, int64_t *next, struct dlq_err *err);
 
 	/* dead letters */
-	/* One dead letter back to ready: attempts 0, error cleared, redrives + 1, history kept. body NULL: unchanged; else it is
-	 * stored beside the original. NOT_FOUND; CONFLICT: not in state dead; IN_REDRIVE: member of another active redrive
-	 * (redrive_n is this one's, 0 for none), err names it. */
-	enum dlq_code (*redrive_one)(struct store *s, int64_t seq, int64_t redrive_n, struct str redrive_id, const struct str *body,
-	                             struct str operator, struct str why, int64_t due, struct dlq_err *err);
+	/* One dead letter back to ready: attempts 0, error cleared, redrives + 1, history kept. body NULL: unchanged;
+	 * else it is stored beside the original. NOT_FOUND; CONFLICT: not in state dead; IN_REDRIVE: member of another
+	 * active redrive (redrive_n is this one's, 0 for none), err names it. */
+	enum dlq_code (*redrive_one)(struct store *s, int64_t seq, int64_t redrive_n, struct str redrive_id,
+	                             const struct str *body, struct str operator, struct str why, int64_t due,
+	                             struct dlq_err *err);
 	/* dead -> discarded. NOT_FOUND, CONFLICT, IN_REDRIVE. */
-	enum dlq_code (*discard_one)(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
+	enum dlq_code (*discard_one)(struct store *s, int64_t seq, struct str operator, struct str why,
+	                             struct dlq_err *err);
 	/* Dead letters of any state whose retention ended (not those being redriven), oldest first, for the archive. */
-	enum dlq_code (*retention_due)(struct store *s, int64_t now, int max, int64_t *seqs, int *n, int64_t *next, struct dlq_err *err);
+	enum dlq_code (*retention_due)(struct store *s, int64_t now, int max, int64_t *seqs, int *n, int64_t *next,
+	                               struct dlq_err *err);
 	/* Removes record, history and payload; counts it. The caller has written and synced the archive before. */
 	enum dlq_code (*archive_one)(struct store *s, int64_t seq, struct dlq_err *err);
 	/* Dedup entries past their window, at most max. */
 	enum dlq_code (*dedup_sweep)(struct store *s, int64_t now, int max, int *n, int64_t *next, struct dlq_err *err);
 
 	/* redrives */
-	/* r->queue_id != 0: whole queue, else seqs[n] (each must be dead and free: NOT_FOUND, CONFLICT, IN_REDRIVE name the
-	 * first that is not). IN_REDRIVE also for a whole queue of which some are in an active redrive.
-	 * Fills redrive_id, n, until_no, total, started_at_ms. */
-	enum dlq_code (*redrive_create)(struct store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs, struct dlq_err *err);
-	/* The next at most max members not yet handled, in died order; moves the cursor past them. n == 0: all handled. */
-	enum dlq_code (*redrive_next)(struct store *s, int64_t redrive_n, int max, int64_t *seqs, int *n, struct dlq_err *err);
-	/* Adds sent and skipped to what it has, and sets the state. DONE: members that left the state dead by themselves
-	 * (archived) are counted as skipped, so that total = sent + skipped. */
-	enum dlq_code (*redrive_mark)(struct store *s, int64_t redrive_n, int64_t sent, int64_t skipped, enum redrive_state state, struct dlq_err *err);
-	enum dlq_code (*redrive_active)(struct store *s, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
+	/* r->queue_id != 0: whole queue, else seqs[n] (each must be dead and free: NOT_FOUND, CONFLICT, IN_REDRIVE name
+	 * the first that is not). IN_REDRIVE also for a whole queue of which some are in an active redrive. Fills
+	 * redrive_id, n, until_no, total, started_at_ms. */
+	enum dlq_code (*redrive_create)(struct store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs,
+	                                struct dlq_err *err);
+	/* The next at most max members not yet handled, in died order; moves the cursor past them. n 0: all handled. */
+	enum dlq_code (*redrive_next)(struct store *s, int64_t redrive_n, int max, int64_t *seqs, int *n,
+	                              struct dlq_err *err);
+	/* Adds sent and skipped to what it has, and sets the state. DONE: members that left the state dead by
+	 * themselves (archived) are counted as skipped, so that total = sent + skipped. */
+	enum dlq_code (*redrive_mark)(struct store *s, int64_t redrive_n, int64_t sent, int64_t skipped,
+	                              enum redrive_state state, struct dlq_err *err);
+	enum dlq_code (*redrive_active)(struct store *s, struct arena *a, struct store_redrive **out, int *n,
+	                                struct dlq_err *err);
 
 	/* audit, tokens, notices */
 	enum dlq_code (*audit_add)(struct store *s, const struct store_audit *a, struct dlq_err *err);
-	enum dlq_code (*token_add)(struct store *s, const struct store_token *t, int64_t *token_id, struct dlq_err *err); /* CONFLICT: name taken */
-	enum dlq_code (*token_revoke)(struct store *s, struct str name, struct dlq_err *err); /* NOT_FOUND */
-	enum dlq_code (*token_load)(struct store *s, struct arena *a, struct store_token **out, int *n, struct dlq_err *err);
-	enum dlq_code (*notice_due)(struct store *s, int64_t now, int max, struct arena *a, struct store_notice *out, int *n, int64_t *next, struct dlq_err *err);
+	/* CONFLICT: the name is taken by one that is not revoked. */
+	enum dlq_code (*token_add)(struct store *s, const struct store_token *t, int64_t *token_id,
+	                           struct dlq_err *err);
+	/* NOT_FOUND. */
+	enum dlq_code (*token_revoke)(struct store *s, struct str name, struct dlq_err *err);
+	enum dlq_code (*token_load)(struct store *s, struct arena *a, struct store_token **out, int *n,
+	                            struct dlq_err *err);
+	enum dlq_code (*notice_due)(struct store *s, int64_t now, int max, struct arena *a, struct store_notice *out,
+	                            int *n, int64_t *next, struct dlq_err *err);
 	enum dlq_code (*notice_done)(struct store *s, int64_t n, struct dlq_err *err);
 	enum dlq_code (*notice_later)(struct store *s, int64_t n, int64_t due, struct str error, struct dlq_err *err);
 	/* Small durable facts by name ("cursor.retention", ...). An absent one reads as empty. */
 	enum dlq_code (*meta_set)(struct store *s, const char *name, struct str value, struct dlq_err *err);
-	enum dlq_code (*meta_get)(struct store *s, const char *name, struct arena *a, struct str *value, struct dlq_err *err);
+	enum dlq_code (*meta_get)(struct store *s, const char *name, struct arena *a, struct str *value,
+	                          struct dlq_err *err);
 
 	/* ---- readers: any one thread each. A read that takes more than 3 s gives TIMEOUT; limit: 1 to 1000 ---- */
 	enum dlq_code (*reader_open)(struct store *s, struct store_reader **out, struct dlq_err *err);
 	void (*reader_close)(struct store_reader *r);
-	enum dlq_code (*read_queues)(struct store_reader *r, struct str after, int limit, struct arena *a, struct store_queue **out, int *n, struct dlq_err *err);
-	enum dlq_code (*read_queue)(struct store_reader *r, struct str name, struct arena *a, struct store_queue *out, struct dlq_err *err); /* NOT_FOUND */
-	enum dlq_code (*read_dead_list)(struct store_reader *r, const struct store_dead_filter *f, struct arena *a, struct store_dead_page *out, struct dlq_err *err);
-	enum dlq_code (*read_dead)(struct store_reader *r, int64_t seq, struct arena *a, struct store_dead *out, struct dlq_err *err); /* NOT_FOUND */
+	enum dlq_code (*read_queues)(struct store_reader *r, struct str after, int limit, struct arena *a,
+	                             struct store_queue **out, int *n, struct dlq_err *err);
+	enum dlq_code (*read_queue)(struct store_reader *r, struct str name, struct arena *a, struct store_queue *out,
+	                            struct dlq_err *err); /* NOT_FOUND */
+	enum dlq_code (*read_dead_list)(struct store_reader *r, const struct store_dead_filter *f, struct arena *a,
+	                                struct store_dead_page *out, struct dlq_err *err);
+	enum dlq_code (*read_dead)(struct store_reader *r, int64_t seq, struct arena *a, struct store_dead *out,
+	                           struct dlq_err *err); /* NOT_FOUND */
 	/* Every attempt of every life, oldest first, at most max (newest kept). */
-	enum dlq_code (*read_attempts)(struct store_reader *r, int64_t seq, int max, struct arena *a, struct store_attempt **out, int *n, struct dlq_err *err);
-	enum dlq_code (*read_body)(struct store_reader *r, int64_t seq, bool original, struct arena *a, struct str *body, struct str *content_type, struct dlq_err *err);
-	enum dlq_code (*read_redrives)(struct store_reader *r, int64_t before_n, int limit, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
-	enum dlq_code (*read_redrive)(struct store_reader *r, int64_t n, struct arena *a, struct store_redrive *out, struct dlq_err *err); /* NOT_FOUND */
-	enum dlq_code (*read_audit)(struct store_reader *r, int64_t before_n, int limit, struct arena *a, struct store_audit **out, int *n, struct dlq_err *err);
+	enum dlq_code (*read_attempts)(struct store_reader *r, int64_t seq, int max, struct arena *a,
+	                               struct store_attempt **out, int *n, struct dlq_err *err);
+	enum dlq_code (*read_body)(struct store_reader *r, int64_t seq, bool original, struct arena *a,
+	                           struct str *body, struct str *content_type, struct dlq_err *err);
+	enum dlq_code (*read_redrives)(struct store_reader *r, int64_t before_n, int limit, struct arena *a,
+	                               struct store_redrive **out, int *n, struct dlq_err *err);
+	enum dlq_code (*read_redrive)(struct store_reader *r, int64_t n, struct arena *a, struct store_redrive *out,
+	                              struct dlq_err *err); /* NOT_FOUND */
+	enum dlq_code (*read_audit)(struct store_reader *r, int64_t before_n, int limit, struct arena *a,
+	                            struct store_audit **out, int *n, struct dlq_err *err);
 };
 
 /* ---------- what callers use: s->ops->send(s, ...), r->ops->read_dead(r, ...) ---------- */
 
-/* Names a back end ("sqlite"; NULL: the default one); NULL if there is none of that name. Asserts once that every table is complete. */
+/* Names a back end ("sqlite"; NULL: the default one); NULL if there is none of that name. Asserts once that every table
+ * is complete. */
 const struct store_ops *store_backend(const char *name);
 
 /* Every struct store and struct store_reader of every back end starts with this. */
-struct store { const struct store_ops *ops; };
-struct store_reader { const struct store_ops *ops; };
+struct store {
+	const struct store_ops *ops;
+};
+struct store_reader {
+	const struct store_ops *ops;
+};
 
 /* Whether the code means that the open transaction is lost. */
 static inline bool store_fatal(enum dlq_code c)
 {
-	return c == DLQ_STORE_FULL || c == DLQ_STORE_FAILED || c == DLQ_STORE_CORRUPT || c == DLQ_NO_MEMORY || c == DLQ_INTERNAL;
+	return c == DLQ_STORE_FULL || c == DLQ_STORE_FAILED || c == DLQ_STORE_CORRUPT || c == DLQ_NO_MEMORY ||
+	       c == DLQ_INTERNAL;
 }
 
 /* dlq_id or redrive_id text to its store number; NOT_FOUND if it is not the form of an id made here. The store still

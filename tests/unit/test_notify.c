@@ -293,7 +293,7 @@ static void test_limits_per_url_and_in_all(void **state)
 {
 	struct fake s;
 	struct fix *f;
-	char dlq_id[ULID_LEN + 1], name[8], json[100];
+	char dlq_id[ULID_LEN + 1], name[16], json[100];
 	int per_url;
 
 	(void)state;
@@ -340,7 +340,8 @@ static void test_a_slow_receiver_starves_nobody(void **state)
 	fake_end(fake_take(&s, URL_B), true);
 	assert_int_equal(s.sent, 1 + NOTIFY_PER_URL_MAX);
 	reopen_with(f, NULL);
-	assert_int_equal(owed(f) >= 200, true); /* nothing of it was lost */
+	clock_floor(f->clock, clock_now_ms(f->clock) + 3600000); /* what was postponed is due, too */
+	assert_int_equal(owed(f), 700);                          /* nothing was lost */
 	fix_free(f);
 }
 
@@ -385,6 +386,8 @@ static void test_url_is_the_queues_of_now(void **state)
 	fake_init(&s);
 	reopen_with(f, &s.base);
 	fake_end(fake_take(&s, URL_B), true);
+	while (owed(f)) /* the others are dropped without a call; each look is a whole operation of the engine */
+		;
 	close_and_check_owed(f, 0);
 	assert_int_equal(s.sent, 1);
 }

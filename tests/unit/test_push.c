@@ -403,6 +403,10 @@ static void test_queues_change(void **state)
 	fake_end(fake_take(&h), OUTCOME_OK);
 	/* push to pull: the parked receive goes, so a puller gets the message */
 	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
+	for (struct engine_status st = {.parked_receives = 1}; st.parked_receives > 0;) {
+		counts(f, "q"); /* a whole operation of the engine */
+		engine_status(f->e, &st);
+	}
 	assert_int_equal(fix_send(f, "q", "4", NULL), DLQ_OK);
 	{
 		struct engine_op op;

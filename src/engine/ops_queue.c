@@ -308,6 +308,7 @@ enum dlq_code op_queue_delete(struct engine *e, struct batch *b, struct engine_o
 static void pause_after(struct engine *e, struct engine_op *op)
 {
 	struct equeue *q = equeue_find(e, op->queue);
+	ASSERT(q); /* it was there when the operation was applied, and only this thread removes */
 	q->paused = op->u.queue_pause.paused;
 	q->due_gen = e->due_gen - 1;
 }

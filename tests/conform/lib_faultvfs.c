@@ -56,8 +56,14 @@ bool faultvfs_fired(void)
 	return yes;
 }
 
-static int f_close(sqlite3_file *f) { return inner(f)->pMethods ? inner(f)->pMethods->xClose(inner(f)) : SQLITE_OK; }
-static int f_read(sqlite3_file *f, void *p, int n, sqlite3_int64 at) { return inner(f)->pMethods->xRead(inner(f), p, n, at); }
+static int f_close(sqlite3_file *f)
+{
+	return inner(f)->pMethods ? inner(f)->pMethods->xClose(inner(f)) : SQLITE_OK;
+}
+static int f_read(sqlite3_file *f, void *p, int n, sqlite3_int64 at)
+{
+	return inner(f)->pMethods->xRead(inner(f), p, n, at);
+}
 
 static int f_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
 {
@@ -77,21 +83,54 @@ static int f_sync(sqlite3_file *f, int flags)
 	return rc ? rc : inner(f)->pMethods->xSync(inner(f), flags);
 }
 
-static int f_size(sqlite3_file *f, sqlite3_int64 *n) { return inner(f)->pMethods->xFileSize(inner(f), n); }
-static int f_lock(sqlite3_file *f, int how) { return inner(f)->pMethods->xLock(inner(f), how); }
-static int f_unlock(sqlite3_file *f, int how) { return inner(f)->pMethods->xUnlock(inner(f), how); }
-static int f_reserved(sqlite3_file *f, int *out) { return inner(f)->pMethods->xCheckReservedLock(inner(f), out); }
-static int f_control(sqlite3_file *f, int op, void *arg) { return inner(f)->pMethods->xFileControl(inner(f), op, arg); }
-static int f_sector(sqlite3_file *f) { return inner(f)->pMethods->xSectorSize(inner(f)); }
-static int f_traits(sqlite3_file *f) { return inner(f)->pMethods->xDeviceCharacteristics(inner(f)); }
-static int f_shm_map(sqlite3_file *f, int r, int n, int x, void volatile **p) { return inner(f)->pMethods->xShmMap(inner(f), r, n, x, p); }
-static int f_shm_lock(sqlite3_file *f, int at, int n, int flags) { return inner(f)->pMethods->xShmLock(inner(f), at, n, flags); }
-static void f_shm_barrier(sqlite3_file *f) { inner(f)->pMethods->xShmBarrier(inner(f)); }
-static int f_shm_unmap(sqlite3_file *f, int del) { return inner(f)->pMethods->xShmUnmap(inner(f), del); }
+static int f_size(sqlite3_file *f, sqlite3_int64 *n)
+{
+	return inner(f)->pMethods->xFileSize(inner(f), n);
+}
+static int f_lock(sqlite3_file *f, int how)
+{
+	return inner(f)->pMethods->xLock(inner(f), how);
+}
+static int f_unlock(sqlite3_file *f, int how)
+{
+	return inner(f)->pMethods->xUnlock(inner(f), how);
+}
+static int f_reserved(sqlite3_file *f, int *out)
+{
+	return inner(f)->pMethods->xCheckReservedLock(inner(f), out);
+}
+static int f_control(sqlite3_file *f, int op, void *arg)
+{
+	return inner(f)->pMethods->xFileControl(inner(f), op, arg);
+}
+static int f_sector(sqlite3_file *f)
+{
+	return inner(f)->pMethods->xSectorSize(inner(f));
+}
+static int f_traits(sqlite3_file *f)
+{
+	return inner(f)->pMethods->xDeviceCharacteristics(inner(f));
+}
+static int f_shm_map(sqlite3_file *f, int r, int n, int x, void volatile **p)
+{
+	return inner(f)->pMethods->xShmMap(inner(f), r, n, x, p);
+}
+static int f_shm_lock(sqlite3_file *f, int at, int n, int flags)
+{
+	return inner(f)->pMethods->xShmLock(inner(f), at, n, flags);
+}
+static void f_shm_barrier(sqlite3_file *f)
+{
+	inner(f)->pMethods->xShmBarrier(inner(f));
+}
+static int f_shm_unmap(sqlite3_file *f, int del)
+{
+	return inner(f)->pMethods->xShmUnmap(inner(f), del);
+}
 
 static const sqlite3_io_methods methods = {
-	2, f_close, f_read, f_write, f_truncate, f_sync, f_size, f_lock, f_unlock, f_reserved, f_control, f_sector, f_traits,
-	f_shm_map, f_shm_lock, f_shm_barrier, f_shm_unmap, NULL, NULL,
+    2,         f_close,  f_read,   f_write,   f_truncate, f_sync,        f_size,      f_lock, f_unlock, f_reserved,
+    f_control, f_sector, f_traits, f_shm_map, f_shm_lock, f_shm_barrier, f_shm_unmap, NULL,   NULL,
 };
 
 static int v_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, int *out)

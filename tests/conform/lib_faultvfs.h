@@ -6,7 +6,8 @@
 
 /* Becomes the default layer of the process; call once, before any store is opened. */
 void faultvfs_install(void);
-/* The n-th write, sync or truncate from now on gives rc (an SQLite code) and errno; sticky: and all after it. 0: none. */
+/* The n-th write, sync or truncate from now on gives rc (an SQLite code) and errno; sticky: and all after it. 0: none.
+ */
 void faultvfs_arm(int n, int rc, int sys_errno, bool sticky);
 bool faultvfs_fired(void);
 

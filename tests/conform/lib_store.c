@@ -22,7 +22,8 @@ void expect_code(struct world *w, enum dlq_code want, enum dlq_code got, const c
 {
 	if (got == want)
 		return;
-	print_error("%s:%d: %s: %s expected, got %s (%s)\n", file, line, call, code_name(want), code_name(got), w->err.detail);
+	print_error("%s:%d: %s: %s expected, got %s (%s)\n", file, line, call, code_name(want), code_name(got),
+	            w->err.detail);
 	_fail(file, line);
 }
 
@@ -129,9 +130,17 @@ enum dlq_code fail_retry(struct world *w, const struct store_delivery *d, int64_
 {
 	struct store_lease l;
 	enum dlq_code c = w->ops->lease_get(w->s, w->q, d->seq, d->nonce, &w->a, &l, &w->err);
-	struct store_attempt at = {.n = d->attempts + 1, .redrive = d->redrives, .at_ms = clock_wall_ms(w->clock), .outcome = 1,
-	                           .error_type = STR("Timeout"), .message = STR("slow"), .detail = STR("trace"), .worker = STR("worker-1"),
-	                           .http_status = 503, .exit_code = -1, .retry_at_ms = due};
+	struct store_attempt at = {.n = d->attempts + 1,
+	                           .redrive = d->redrives,
+	                           .at_ms = clock_wall_ms(w->clock),
+	                           .outcome = 1,
+	                           .error_type = STR("Timeout"),
+	                           .message = STR("slow"),
+	                           .detail = STR("trace"),
+	                           .worker = STR("worker-1"),
+	                           .http_status = 503,
+	                           .exit_code = -1,
+	                           .retry_at_ms = due};
 	return c ? c : w->ops->retry(w->s, &l, &at, l.lease_expirations, due, 1000, &w->err);
 }
 
@@ -139,8 +148,14 @@ void kill_it(struct world *w, const struct store_delivery *d, char dlq_id[ULID_L
 {
 	struct store_lease l;
 	OK(w, w->ops->lease_get(w->s, w->q, d->seq, d->nonce, &w->a, &l, &w->err));
-	struct store_attempt at = {.n = d->attempts + 1, .redrive = d->redrives, .at_ms = clock_wall_ms(w->clock), .outcome = 2,
-	                           .error_type = STR("BadInput"), .message = STR("no such order"), .worker = STR("worker-1"), .exit_code = 65};
+	struct store_attempt at = {.n = d->attempts + 1,
+	                           .redrive = d->redrives,
+	                           .at_ms = clock_wall_ms(w->clock),
+	                           .outcome = 2,
+	                           .error_type = STR("BadInput"),
+	                           .message = STR("no such order"),
+	                           .worker = STR("worker-1"),
+	                           .exit_code = 65};
 	OK(w, w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, clock_now_ms(w->clock) + 100000, true, dlq_id, &w->err));
 }
 

@@ -1,4 +1,5 @@
-/* lib_store.h - a store in a folder of its own with a clock that only the test moves, and short words for its operations. */
+/* lib_store.h - a store in a folder of its own with a clock that only the test moves, and short words for its
+ * operations. */
 #ifndef CONFORM_LIB_STORE_H
 #define CONFORM_LIB_STORE_H
 
@@ -29,9 +30,9 @@ struct world {
 
 extern const char *const world_backends[]; /* ends with NULL */
 
-int world_new(void **state);    /* cmocka set-up: a store of the first back end with the queue "q" */
+int world_new(void **state); /* cmocka set-up: a store of the first back end with the queue "q" */
 int world_new_ordered(void **state);
-int world_free(void **state);   /* checks the store before */
+int world_free(void **state); /* checks the store before */
 void world_reopen(struct world *w);
 void world_close(struct world *w);
 void folder_remove(const char *dir);

@@ -160,14 +160,21 @@ static void test_queues_are_paged_by_name(void **state)
 static void test_audit_is_kept_and_paged(void **state)
 {
 	struct world *w = *state;
-	struct store_audit *page, full = {.at_ms = T0 + 5, .operator = STR("ann"), .action = STR("redrive.start"), .queue = STR("q"), .target = STR("t"),
-	                                  .reason = STR("because"), .outcome = STR("ok"), .detail = STR("{\"n\":1}")};
+	struct store_audit *page, full = {.at_ms = T0 + 5,
+	                                  .operator = STR("ann"),
+	                                  .action = STR("redrive.start"),
+	                                  .queue = STR("q"),
+	                                  .target = STR("t"),
+	                                  .reason = STR("because"),
+	                                  .outcome = STR("ok"),
+	                                  .detail = STR("{\"n\":1}")};
 	int64_t before = 0, last = INT64_MAX;
 	int n, seen = 0;
 	begin(w);
 	OK(w, w->ops->audit_add(w->s, &full, &w->err));
 	for (int i = 0; i < 1010; i++) {
-		struct store_audit a = {.at_ms = T0 + i, .operator = STR("bob"), .action = STR("message.send"), .outcome = STR("forbidden")};
+		struct store_audit a = {
+		    .at_ms = T0 + i, .operator = STR("bob"), .action = STR("message.send"), .outcome = STR("forbidden")};
 		OK(w, w->ops->audit_add(w->s, &a, &w->err));
 	}
 	commit(w);
@@ -184,7 +191,8 @@ static void test_audit_is_kept_and_paged(void **state)
 	} while (n == 100);
 	assert_int_equal(seen, 1011);
 	const struct store_audit *a = &page[n - 1]; /* the oldest */
-	assert_true(str_eqz(a->operator, "ann") && str_eqz(a->action, "redrive.start") && str_eqz(a->queue, "q") && str_eqz(a->target, "t"));
+	assert_true(str_eqz(a->operator, "ann") && str_eqz(a->action, "redrive.start") && str_eqz(a->queue, "q") &&
+	            str_eqz(a->target, "t"));
 	assert_true(str_eqz(a->reason, "because") && str_eqz(a->outcome, "ok") && str_eqz(a->detail, "{\"n\":1}"));
 	assert_int_equal(a->at_ms, T0 + 5);
 	assert_int_equal(page[0].queue.n + page[0].target.n + page[0].reason.n + page[0].detail.n, 0);
@@ -201,7 +209,12 @@ static void test_audit_is_kept_and_paged(void **state)
 static void test_tokens(void **state)
 {
 	struct world *w = *state;
-	struct store_token t = {.name = STR("ci"), .role = ROLE_OPERATOR, .queues = STR("[\"q\"]"), .created_at_ms = T0, .expires_at_ms = T0 + 9}, *all;
+	struct store_token t = {.name = STR("ci"),
+	                        .role = ROLE_OPERATOR,
+	                        .queues = STR("[\"q\"]"),
+	                        .created_at_ms = T0,
+	                        .expires_at_ms = T0 + 9},
+	                   *all;
 	int64_t first = 0, second = 0, refused = 0;
 	int n;
 	for (int i = 0; i < 32; i++)
@@ -336,7 +349,8 @@ static void test_redrives_are_paged(void **state)
 	EXPECT(w, DLQ_NOT_FOUND, w->ops->read_redrive(w->r, 1, &w->a, &one, &w->err));
 	begin(w);
 	for (int i = 0; i < 1005; i++) {
-		struct store_redrive r = {.queue_id = w->q, .queue = STR("q"), .operator = STR("ann"), .reason = STR("fixed")};
+		struct store_redrive r = {
+		    .queue_id = w->q, .queue = STR("q"), .operator = STR("ann"), .reason = STR("fixed")};
 		OK(w, w->ops->redrive_create(w->s, &r, NULL, 0, &w->err));
 		OK(w, w->ops->redrive_mark(w->s, r.n, 0, 0, i % 2 ? REDRIVE_DONE : REDRIVE_CANCELLED, &w->err));
 		newest = r.n;
@@ -370,10 +384,16 @@ int main(void)
 {
 #define WITH_STORE(f) cmocka_unit_test_setup_teardown(f, world_new, world_free)
 	const struct CMUnitTest tests[] = {
-		WITH_STORE(test_queue_refusals_leave_the_neighbours), WITH_STORE(test_queue_update_and_pause_are_kept),
-		WITH_STORE(test_queue_delete), WITH_STORE(test_queue_changes_are_rolled_back), WITH_STORE(test_queues_are_paged_by_name),
-		WITH_STORE(test_audit_is_kept_and_paged), WITH_STORE(test_tokens), WITH_STORE(test_notices), WITH_STORE(test_meta),
-		WITH_STORE(test_redrives_are_paged),
+	    WITH_STORE(test_queue_refusals_leave_the_neighbours),
+	    WITH_STORE(test_queue_update_and_pause_are_kept),
+	    WITH_STORE(test_queue_delete),
+	    WITH_STORE(test_queue_changes_are_rolled_back),
+	    WITH_STORE(test_queues_are_paged_by_name),
+	    WITH_STORE(test_audit_is_kept_and_paged),
+	    WITH_STORE(test_tokens),
+	    WITH_STORE(test_notices),
+	    WITH_STORE(test_meta),
+	    WITH_STORE(test_redrives_are_paged),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* What happens to files: a process killed with a long log behind it, and pages that rot under a store that runs. */
+/* What happens to files: a process killed with a long log behind it, and pages that rot under a store that runs. Of the
+ * SQLite store. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -208,8 +209,8 @@ static void test_one_rotten_body(void **state)
 	int fd = open(in_dir(w, "dlq.db"), O_RDWR);
 	assert_true(fd >= 0);
 	memset(junk, 0xa5, sizeof(junk));
-	/* Bodies are all zeros: a page of zeros after the number of the next page is in the middle of one. Damage to the bytes
-	 * of a body alone is not seen: SQLite has no checksums. */
+	/* Bodies are all zeros: a page of zeros after the number of the next page is in the middle of one. Damage to
+	 * the bytes of a body alone is not seen: SQLite has no checksums. */
 	int64_t at = file_bytes(w, "dlq.db") / 2 / PAGE * PAGE;
 	for (;; at += PAGE) {
 		assert_int_equal(pread(fd, page, sizeof(page), at), sizeof(page));
@@ -242,7 +243,9 @@ int main(void)
 {
 #define BARE(f) cmocka_unit_test_setup_teardown(f, bare_new, bare_free)
 	const struct CMUnitTest tests[] = {
-		BARE(test_open_after_kill_with_a_long_log), BARE(test_rotten_pages_reach_the_caller), BARE(test_one_rotten_body),
+	    BARE(test_open_after_kill_with_a_long_log),
+	    BARE(test_rotten_pages_reach_the_caller),
+	    BARE(test_one_rotten_body),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

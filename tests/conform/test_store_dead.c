@@ -3,7 +3,8 @@
 
 static enum dlq_code redrive(struct world *w, int64_t seq, const struct str *body)
 {
-	return w->ops->redrive_one(w->s, seq, 0, STR(""), body, STR("ann"), STR("fixed"), clock_now_ms(w->clock), &w->err);
+	return w->ops->redrive_one(w->s, seq, 0, STR(""), body, STR("ann"), STR("fixed"), clock_now_ms(w->clock),
+	                           &w->err);
 }
 
 static void test_death_keeps_evidence(void **state)
@@ -41,7 +42,8 @@ static void test_death_keeps_evidence(void **state)
 	assert_int_equal(dl.attempts, 2);
 	assert_int_equal(dl.reason, REASON_PERMANENT);
 	assert_int_equal(dl.first_failed_at_ms, T0);
-	assert_true(str_eqz(dl.error_type, "BadInput") && str_eqz(dl.message, "no such order") && str_eqz(dl.worker, "worker-1"));
+	assert_true(str_eqz(dl.error_type, "BadInput") && str_eqz(dl.message, "no such order") &&
+	            str_eqz(dl.worker, "worker-1"));
 	assert_true(str_eqz(dl.queue, "q") && str_eqz(dl.key, "k1") && str_eq(dl.id, d.id));
 	assert_int_equal(dl.body_bytes, 8);
 	OK(w, w->ops->read_attempts(w->r, seq, 10, &w->a, &at, &n, &w->err));
@@ -124,7 +126,8 @@ static void test_ordered_lanes(void **state)
 	struct store_delivery d, b;
 	char id[ULID_LEN + 1];
 	begin(w);
-	int64_t a1 = send_key(w, "a", "a1"), a2 = send_key(w, "a", "a2"), a3 = send_key(w, "a", "a3"), b1 = send_key(w, "b", "b1");
+	int64_t a1 = send_key(w, "a", "a1"), a2 = send_key(w, "a", "a2"), a3 = send_key(w, "a", "a3"),
+	        b1 = send_key(w, "b", "b1");
 	assert_int_equal(counts(w)->held, 2);
 	assert_true(claim_one(w, &d) && d.seq == a1);
 	assert_true(claim_one(w, &b) && b.seq == b1);
@@ -195,7 +198,8 @@ static void test_redrive_members_and_conflicts(void **state)
 	begin(w);
 	for (int i = 0; i < 6; i++)
 		seqs[i] = dead_one(w, "", "x");
-	struct store_redrive chosen = {.operator = STR("ann"), .reason = STR("r")}, whole = {.queue_id = w->q, .queue = STR("q"), .operator = STR("bob")};
+	struct store_redrive chosen = {.operator = STR("ann"), .reason = STR("r")},
+	                     whole = {.queue_id = w->q, .queue = STR("q"), .operator = STR("bob")};
 	OK(w, w->ops->redrive_create(w->s, &chosen, seqs, 2, &w->err));
 	EXPECT(w, DLQ_IN_REDRIVE, redrive(w, seqs[0], NULL));
 	assert_non_null(strstr(w->err.detail, chosen.redrive_id));
@@ -206,7 +210,8 @@ static void test_redrive_members_and_conflicts(void **state)
 	OK(w, w->ops->redrive_next(w->s, chosen.n, 10, got, &n, &w->err));
 	assert_int_equal(n, 2);
 	for (int i = 0; i < 2; i++)
-		OK(w, w->ops->redrive_one(w->s, got[i], chosen.n, str_of(chosen.redrive_id), NULL, STR("ann"), STR("r"), T0, &w->err));
+		OK(w, w->ops->redrive_one(w->s, got[i], chosen.n, str_of(chosen.redrive_id), NULL, STR("ann"), STR("r"),
+		                          T0, &w->err));
 	OK(w, w->ops->redrive_mark(w->s, chosen.n, 2, 0, REDRIVE_DONE, &w->err));
 	OK(w, w->ops->redrive_create(w->s, &whole, NULL, 0, &w->err));
 	assert_int_equal(whole.total, 4);
@@ -221,7 +226,8 @@ static void test_redrive_members_and_conflicts(void **state)
 	assert_int_equal(n, 3);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(got[i], seqs[2 + i]);
-		OK(w, w->ops->redrive_one(w->s, got[i], whole.n, str_of(whole.redrive_id), NULL, STR("bob"), STR(""), T0, &w->err));
+		OK(w, w->ops->redrive_one(w->s, got[i], whole.n, str_of(whole.redrive_id), NULL, STR("bob"), STR(""),
+		                          T0, &w->err));
 	}
 	OK(w, w->ops->redrive_mark(w->s, whole.n, 3, 0, REDRIVE_PAUSED, &w->err));
 	commit(w);
@@ -344,8 +350,12 @@ static void test_lists_page_without_gap_or_repeat(void **state)
 	ulid_make(T0 + 1, 1, (uint64_t)seqs[8], forged);
 	f.message_id = str_of(forged);
 	assert_int_equal(list_all(w, f, nos, 100), 0);
-	f = (struct store_dead_filter){.state = -1, .reason = REASON_PERMANENT, .limit = 5, .error_type = STR("BadInput"),
-	                               .died_from_ms = T0 + 50, .died_to_ms = T0 + 100};
+	f = (struct store_dead_filter){.state = -1,
+	                               .reason = REASON_PERMANENT,
+	                               .limit = 5,
+	                               .error_type = STR("BadInput"),
+	                               .died_from_ms = T0 + 50,
+	                               .died_to_ms = T0 + 100};
 	assert_int_equal(list_all(w, f, nos, 100), 5);
 	f.error_type = STR("Other");
 	assert_int_equal(list_all(w, f, nos, 100), 0);
@@ -359,9 +369,13 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, world_new, world_free)
 #define ORDERED(f) cmocka_unit_test_setup_teardown(f, world_new_ordered, world_free)
 	const struct CMUnitTest tests[] = {
-		T(test_death_keeps_evidence), T(test_redrive_succeeds_and_fails_again), ORDERED(test_ordered_lanes),
-		ORDERED(test_ordered_ttl_of_a_held_one), T(test_redrive_members_and_conflicts),
-		T(test_done_redrive_counts_archived_members_as_skipped), T(test_lists_page_without_gap_or_repeat),
+	    T(test_death_keeps_evidence),
+	    T(test_redrive_succeeds_and_fails_again),
+	    ORDERED(test_ordered_lanes),
+	    ORDERED(test_ordered_ttl_of_a_held_one),
+	    T(test_redrive_members_and_conflicts),
+	    T(test_done_redrive_counts_archived_members_as_skipped),
+	    T(test_lists_page_without_gap_or_repeat),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

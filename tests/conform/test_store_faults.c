@@ -1,4 +1,5 @@
-/* Every write, sync and truncate fails once: no success is told for what is not there, and the store heals or says why not. */
+/* Every write, sync and truncate fails once: no success is told for what is not there, and the store heals or says why
+ * not. */
 #include <errno.h>
 #include <sqlite3.h>
 
@@ -9,7 +10,7 @@ enum { STEPS = 4, PER_STEP = 40 };
 
 struct run {
 	struct world w;
-	int told;          /* transactions for which commit said OK */
+	int told;           /* transactions for which commit said OK */
 	enum dlq_code code; /* of the first that failed */
 };
 
@@ -57,9 +58,11 @@ static enum dlq_code step(struct run *r)
 static void expect_counts(struct run *r, int steps)
 {
 	const struct store_counts *c = counts(&r->w);
-	if (c->sent != (int64_t)steps * PER_STEP || c->done != steps || c->dead != steps || c->ready != (int64_t)steps * (PER_STEP - 2) || c->leased)
-		fail_msg("after %d transactions: sent %lld done %lld dead %lld ready %lld leased %lld", steps, (long long)c->sent,
-		         (long long)c->done, (long long)c->dead, (long long)c->ready, (long long)c->leased);
+	if (c->sent != (int64_t)steps * PER_STEP || c->done != steps || c->dead != steps ||
+	    c->ready != (int64_t)steps * (PER_STEP - 2) || c->leased)
+		fail_msg("after %d transactions: sent %lld done %lld dead %lld ready %lld leased %lld", steps,
+		         (long long)c->sent, (long long)c->done, (long long)c->dead, (long long)c->ready,
+		         (long long)c->leased);
 }
 
 static bool run_once(int n, int rc, int sys_errno, bool sticky, enum dlq_code want)
@@ -87,7 +90,8 @@ static bool run_once(int n, int rc, int sys_errno, bool sticky, enum dlq_code wa
 	assert_true(fired || r.told == STEPS);
 	if (r.code) {
 		if (r.code != want)
-			fail_msg("fault %d: %s expected, got %s (%s)", n, code_name(want), code_name(r.code), w->err.detail);
+			fail_msg("fault %d: %s expected, got %s (%s)", n, code_name(want), code_name(r.code),
+			         w->err.detail);
 		expect_counts(&r, r.told); /* memory: as if it had not been tried */
 		if (sticky)
 			assert_int_not_equal(w->ops->probe(w->s, &w->err), DLQ_OK);
@@ -139,7 +143,9 @@ int main(void)
 {
 	faultvfs_install();
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_disk_full_once), cmocka_unit_test(test_disk_full_until_freed), cmocka_unit_test(test_io_error),
+	    cmocka_unit_test(test_disk_full_once),
+	    cmocka_unit_test(test_disk_full_until_freed),
+	    cmocka_unit_test(test_io_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

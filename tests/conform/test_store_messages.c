@@ -4,8 +4,12 @@
 static void test_send_claim_done(void **state)
 {
 	struct world *w = *state;
-	struct store_send m = {.id = STR("order-1"), .key = STR("k"), .content_type = STR("text/plain"), .headers = STR("{\"a\":\"b\"}"),
-	                       .body = (struct str){"x\0y", 3}, .due = T0};
+	struct store_send m = {.id = STR("order-1"),
+	                       .key = STR("k"),
+	                       .content_type = STR("text/plain"),
+	                       .headers = STR("{\"a\":\"b\"}"),
+	                       .body = (struct str){"x\0y", 3},
+	                       .due = T0};
 	struct store_delivery d;
 	begin(w);
 	OK(w, w->ops->send(w->s, w->q, 0, 0, &m, 1, &w->err));
@@ -57,7 +61,9 @@ static void test_ids_made_here_come_back(void **state)
 static void test_due_order_and_next_due(void **state)
 {
 	struct world *w = *state;
-	struct store_send m[3] = {{.body = STR("late"), .due = T0 + 50}, {.body = STR("first"), .due = T0}, {.body = STR("second"), .due = T0}};
+	struct store_send m[3] = {{.body = STR("late"), .due = T0 + 50},
+	                          {.body = STR("first"), .due = T0},
+	                          {.body = STR("second"), .due = T0}};
 	struct store_delivery d;
 	int64_t due;
 	begin(w);
@@ -301,9 +307,17 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_new, world_free)
 	const struct CMUnitTest tests[] = {
-		T(test_send_claim_done), T(test_ids_made_here_come_back), T(test_due_order_and_next_due), T(test_limits_at_and_past),
-		T(test_duplicates_within_the_window), T(test_retry_keeps_count_and_evidence), T(test_foreign_receipts_are_gone),
-		T(test_lease_ends), T(test_ttl), T(test_rollback_leaves_nothing), T(test_high_water_survives),
+	    T(test_send_claim_done),
+	    T(test_ids_made_here_come_back),
+	    T(test_due_order_and_next_due),
+	    T(test_limits_at_and_past),
+	    T(test_duplicates_within_the_window),
+	    T(test_retry_keeps_count_and_evidence),
+	    T(test_foreign_receipts_are_gone),
+	    T(test_lease_ends),
+	    T(test_ttl),
+	    T(test_rollback_leaves_nothing),
+	    T(test_high_water_survives),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,10 +131,18 @@ static void fixture_fill(struct world *w)
 {
 	struct store_delivery d;
 	char id[ULID_LEN + 1];
-	struct store_send named = {.id = STR("order-1"), .key = STR("a"), .content_type = STR("text/plain"), .headers = STR("{\"h\":\"1\"}"),
-	                           .body = STR("named"), .due = T0, .expires = T0 + 999999, .dedup_until = T0 + 500000};
-	struct store_token t = {.name = STR("ci"), .role = ROLE_OPERATOR, .queues = STR("[\"q\"]"), .created_at_ms = T0};
-	struct store_audit a = {.at_ms = T0, .operator = STR("ann"), .action = STR("redrive.start"), .outcome = STR("ok")};
+	struct store_send named = {.id = STR("order-1"),
+	                           .key = STR("a"),
+	                           .content_type = STR("text/plain"),
+	                           .headers = STR("{\"h\":\"1\"}"),
+	                           .body = STR("named"),
+	                           .due = T0,
+	                           .expires = T0 + 999999,
+	                           .dedup_until = T0 + 500000};
+	struct store_token t = {
+	    .name = STR("ci"), .role = ROLE_OPERATOR, .queues = STR("[\"q\"]"), .created_at_ms = T0};
+	struct store_audit a = {
+	    .at_ms = T0, .operator = STR("ann"), .action = STR("redrive.start"), .outcome = STR("ok")};
 	struct str edited = STR("better");
 	int64_t token_id;
 	begin(w);
@@ -251,10 +259,15 @@ int main(int argc, char **argv)
 {
 #define BARE(f) cmocka_unit_test_setup_teardown(f, bare_new, bare_free)
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_second_opener_is_kept_out, world_new, world_free),
-		cmocka_unit_test_setup_teardown(test_files_are_private, world_new, world_free),
-		BARE(test_newer_format), BARE(test_foreign_database), BARE(test_not_a_database), BARE(test_damaged_database),
-		BARE(test_folder_that_cannot_be_made), BARE(test_format_1_opens), cmocka_unit_test(test_no_such_backend),
+	    cmocka_unit_test_setup_teardown(test_second_opener_is_kept_out, world_new, world_free),
+	    cmocka_unit_test_setup_teardown(test_files_are_private, world_new, world_free),
+	    BARE(test_newer_format),
+	    BARE(test_foreign_database),
+	    BARE(test_not_a_database),
+	    BARE(test_damaged_database),
+	    BARE(test_folder_that_cannot_be_made),
+	    BARE(test_format_1_opens),
+	    cmocka_unit_test(test_no_such_backend),
 	};
 	if (argc == 3 && !strcmp(argv[1], "--write"))
 		return fixture_write(argv[2]);

@@ -1,4 +1,5 @@
-/* Readers beside the writer: what they see, how long they may take, and that they cannot make the log grow without end. */
+/* Readers beside the writer: what they see, how long they may take, and that they cannot make the log grow without end.
+ * Of the SQLite store. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -120,7 +121,8 @@ static void test_overlapping_readers_cannot_grow_the_log(void **state)
 	atomic_store(&x.stop, true);
 	for (int i = 0; i < READERS; i++)
 		pthread_join(t[i], NULL);
-	print_message("log %.1f MiB at most with %.0f MiB written and %d reads\n", (double)most / MIB, (double)written / MIB, atomic_load(&x.reads));
+	print_message("log %.1f MiB at most with %.0f MiB written and %d reads\n", (double)most / MIB,
+	              (double)written / MIB, atomic_load(&x.reads));
 	assert_int_equal(atomic_load(&x.failures), 0);
 	assert_true(most < 32 * MIB);
 }
@@ -142,8 +144,9 @@ static void *read_whole(void *arg)
 		struct store_queue q;
 		struct store_dead d;
 		struct str body, type;
-		bool ok = !w->ops->read_queue(r, STR("q"), &a, &q, &err) && q.counts.ready == 1 && q.counts.leased == 0 &&
-		          q.counts.dead == q.counts.died && q.counts.sent == q.counts.died + 1 && q.counts.died >= last;
+		bool ok = !w->ops->read_queue(r, STR("q"), &a, &q, &err) && q.counts.ready == 1 &&
+		          q.counts.leased == 0 && q.counts.dead == q.counts.died &&
+		          q.counts.sent == q.counts.died + 1 && q.counts.died >= last;
 		last = q.counts.died;
 		ok = ok && !w->ops->read_dead(r, x->seq, &a, &d, &err) && d.seq == x->seq && d.state == DEAD_DEAD;
 		ok = ok && !w->ops->read_body(r, x->seq, true, &a, &body, &type, &err) && str_eqz(body, "the first");
@@ -246,8 +249,10 @@ int main(void)
 {
 #define WITH_STORE(f) cmocka_unit_test_setup_teardown(f, world_new, world_free)
 	const struct CMUnitTest tests[] = {
-		WITH_STORE(test_overlapping_readers_cannot_grow_the_log), WITH_STORE(test_readers_see_whole_commits), WITH_STORE(test_gate),
-		WITH_STORE(test_a_read_that_takes_too_long_is_ended),
+	    WITH_STORE(test_overlapping_readers_cannot_grow_the_log),
+	    WITH_STORE(test_readers_see_whole_commits),
+	    WITH_STORE(test_gate),
+	    WITH_STORE(test_a_read_that_takes_too_long_is_ended),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,23 +15,41 @@ void *list_grow(struct arena *a, void *list, int n, size_t size)
 void queue_row(sqlite3_stmt *st, struct arena *a, struct store_queue *out)
 {
 	*out = (struct store_queue){
-		.queue_id = col(st, 0), .name = col_copy(st, 1, a), .config = col_copy(st, 2, a), .ordered = col(st, 3) != 0,
-		.paused = col(st, 4) != 0, .created_at_ms = col(st, 5),
-		.counts = {
-			.ready = col(st, 6), .retrying = col(st, 7), .held = col(st, 8), .leased = col(st, 9), .dead = col(st, 10),
-			.redriving = col(st, 11), .bytes = col(st, 12), .sent = col(st, 13), .done = col(st, 14),
-			.failed_attempts = col(st, 15), .died = col(st, 16), .redriven = col(st, 17), .discarded = col(st, 18),
-			.archived = col(st, 19), .duplicates = col(st, 20),
-		},
+	    .queue_id = col(st, 0),
+	    .name = col_copy(st, 1, a),
+	    .config = col_copy(st, 2, a),
+	    .ordered = col(st, 3) != 0,
+	    .paused = col(st, 4) != 0,
+	    .created_at_ms = col(st, 5),
+	    .counts =
+	        {
+	            .ready = col(st, 6),
+	            .retrying = col(st, 7),
+	            .held = col(st, 8),
+	            .leased = col(st, 9),
+	            .dead = col(st, 10),
+	            .redriving = col(st, 11),
+	            .bytes = col(st, 12),
+	            .sent = col(st, 13),
+	            .done = col(st, 14),
+	            .failed_attempts = col(st, 15),
+	            .died = col(st, 16),
+	            .redriven = col(st, 17),
+	            .discarded = col(st, 18),
+	            .archived = col(st, 19),
+	            .duplicates = col(st, 20),
+	        },
 	};
 }
 
 static enum dlq_code no_queue(struct sq_store *s, int64_t queue_id, struct dlq_err *err)
 {
-	return s->w.rc ? conn_code(&s->w, err) : err_set(err, DLQ_NOT_FOUND, "there is no queue %lld in the store", (long long)queue_id);
+	return s->w.rc ? conn_code(&s->w, err)
+	               : err_set(err, DLQ_NOT_FOUND, "there is no queue %lld in the store", (long long)queue_id);
 }
 
-enum dlq_code sq_queue_create(struct store *store, struct str name, struct str config, bool ordered, int64_t *queue_id, struct dlq_err *err)
+enum dlq_code sq_queue_create(struct store *store, struct str name, struct str config, bool ordered, int64_t *queue_id,
+                              struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	int64_t taken;
@@ -76,7 +94,9 @@ enum dlq_code sq_queue_delete(struct store *store, int64_t queue_id, struct dlq_
 	const struct store_counts *c = &q->now;
 	int64_t live = c->ready + c->held + c->leased;
 	if (live || c->dead || c->redriving)
-		return err_set(err, DLQ_CONFLICT, "the queue still has %lld live messages and %lld dead letters: settle, redrive or discard them first",
+		return err_set(err, DLQ_CONFLICT,
+		               "the queue still has %lld live messages and %lld dead letters: settle, redrive or "
+		               "discard them first",
 		               (long long)live, (long long)c->dead);
 	if (q_int(&s->w, Q_QUEUE_HAS_DEAD, &any, "i", queue_id))
 		q_run(&s->w, Q_QUEUE_HIDE, "ii", queue_id, s->wall);
@@ -119,7 +139,8 @@ const struct store_counts *sq_queue_counts(struct store *store, int64_t queue_id
 enum dlq_code sq_audit_add(struct store *store, const struct store_audit *a, struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
-	q_run(&s->w, Q_AUDIT_INSERT, "ittttttt", a->at_ms, a->operator, a->action, a->queue, a->target, a->reason, a->outcome, a->detail);
+	q_run(&s->w, Q_AUDIT_INSERT, "ittttttt", a->at_ms, a->operator, a->action, a->queue, a->target, a->reason,
+	      a->outcome, a->detail);
 	return conn_code(&s->w, err);
 }
 
@@ -128,9 +149,11 @@ enum dlq_code sq_token_add(struct store *store, const struct store_token *t, int
 	struct sq_store *s = sq(store);
 	int64_t taken;
 	if (q_int(&s->w, Q_TOKEN_LIVE, &taken, "T", t->name))
-		return err_set(err, DLQ_CONFLICT, "there is already a token \"" STR_FMT "\": revoke it first or choose another name", STR_ARG(t->name));
-	q_run(&s->w, Q_TOKEN_INSERT, "Tbitii", t->name, (struct str){(const char *)t->hash, sizeof(t->hash)}, I(t->role), t->queues,
-	      t->created_at_ms, t->expires_at_ms);
+		return err_set(err, DLQ_CONFLICT,
+		               "there is already a token \"" STR_FMT "\": revoke it first or choose another name",
+		               STR_ARG(t->name));
+	q_run(&s->w, Q_TOKEN_INSERT, "Tbitii", t->name, (struct str){(const char *)t->hash, sizeof(t->hash)},
+	      I(t->role), t->queues, t->created_at_ms, t->expires_at_ms);
 	*token_id = sqlite3_last_insert_rowid(s->w.db);
 	return conn_code(&s->w, err);
 }
@@ -140,7 +163,8 @@ enum dlq_code sq_token_revoke(struct store *store, struct str name, struct dlq_e
 	struct sq_store *s = sq(store);
 	int64_t id;
 	if (!q_int(&s->w, Q_TOKEN_LIVE, &id, "T", name))
-		return s->w.rc ? conn_code(&s->w, err) : err_set(err, DLQ_NOT_FOUND, "there is no token \"" STR_FMT "\"", STR_ARG(name));
+		return s->w.rc ? conn_code(&s->w, err)
+		               : err_set(err, DLQ_NOT_FOUND, "there is no token \"" STR_FMT "\"", STR_ARG(name));
 	q_run(&s->w, Q_TOKEN_REVOKE, "ii", id, s->wall > 0 ? s->wall : I(1));
 	return conn_code(&s->w, err);
 }
@@ -155,8 +179,13 @@ enum dlq_code sq_token_load(struct store *store, struct arena *a, struct store_t
 		*out = list_grow(a, *out, *n, sizeof(**out));
 		struct store_token *t = &(*out)[(*n)++];
 		*t = (struct store_token){
-			.token_id = col(st, 0), .name = col_copy(st, 1, a), .role = (enum role)col(st, 3), .queues = col_copy(st, 4, a),
-			.created_at_ms = col(st, 5), .expires_at_ms = col(st, 6), .revoked_at_ms = col(st, 7),
+		    .token_id = col(st, 0),
+		    .name = col_copy(st, 1, a),
+		    .role = (enum role)col(st, 3),
+		    .queues = col_copy(st, 4, a),
+		    .created_at_ms = col(st, 5),
+		    .expires_at_ms = col(st, 6),
+		    .revoked_at_ms = col(st, 7),
 		};
 		struct str hash = col_str(st, 2);
 		memcpy(t->hash, hash.p, hash.n < sizeof(t->hash) ? hash.n : sizeof(t->hash));
@@ -167,8 +196,8 @@ enum dlq_code sq_token_load(struct store *store, struct arena *a, struct store_t
 	return c;
 }
 
-enum dlq_code sq_notice_due(struct store *store, int64_t now, int max, struct arena *a, struct store_notice *out, int *n,
-                            int64_t *next, struct dlq_err *err)
+enum dlq_code sq_notice_due(struct store *store, int64_t now, int max, struct arena *a, struct store_notice *out,
+                            int *n, int64_t *next, struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	sqlite3_stmt *st = q_bind(&s->w, Q_NOTICE_DUE, "i", I(max) + 1);
@@ -181,8 +210,12 @@ enum dlq_code sq_notice_due(struct store *store, int64_t now, int max, struct ar
 			break;
 		}
 		out[(*n)++] = (struct store_notice){
-			.n = col(st, 0), .seq = col(st, 1), .died_no = col(st, 2), .tries = (int)col(st, 3), .due = col(st, 4),
-			.last_error = col_copy(st, 5, a),
+		    .n = col(st, 0),
+		    .seq = col(st, 1),
+		    .died_no = col(st, 2),
+		    .tries = (int)col(st, 3),
+		    .due = col(st, 4),
+		    .last_error = col_copy(st, 5, a),
 		};
 	}
 	return conn_code(&s->w, err);
@@ -215,7 +248,8 @@ enum dlq_code sq_meta_set(struct store *store, const char *name, struct str valu
 	return conn_code(&s->w, err);
 }
 
-enum dlq_code sq_meta_get(struct store *store, const char *name, struct arena *a, struct str *value, struct dlq_err *err)
+enum dlq_code sq_meta_get(struct store *store, const char *name, struct arena *a, struct str *value,
+                          struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	struct buf key = {0};

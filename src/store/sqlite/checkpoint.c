@@ -24,7 +24,10 @@ static int wal_hook(void *arg, sqlite3 *db, const char *name, int pages)
 static int lasting(int rc)
 {
 	int kind = rc & 0xff;
-	return kind == SQLITE_OK || kind == SQLITE_BUSY || kind == SQLITE_LOCKED || kind == SQLITE_FULL || kind == SQLITE_NOMEM ? SQLITE_OK : rc;
+	return kind == SQLITE_OK || kind == SQLITE_BUSY || kind == SQLITE_LOCKED || kind == SQLITE_FULL ||
+	               kind == SQLITE_NOMEM
+	           ? SQLITE_OK
+	           : rc;
 }
 
 static void *thread_main(void *arg)

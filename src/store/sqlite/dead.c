@@ -3,8 +3,9 @@
 
 void attempt_add(struct sq_store *s, int64_t seq, const struct store_attempt *at)
 {
-	q_run(&s->w, Q_ATTEMPT_INSERT, "iiiiiiiitttt", seq, I(at->redrive), I(at->n), at->at_ms, I(at->outcome), I(at->http_status),
-	      I(at->exit_code), at->retry_at_ms, at->error_type, at->message, at->worker, at->detail);
+	q_run(&s->w, Q_ATTEMPT_INSERT, "iiiiiiiitttt", seq, I(at->redrive), I(at->n), at->at_ms, I(at->outcome),
+	      I(at->http_status), I(at->exit_code), at->retry_at_ms, at->error_type, at->message, at->worker,
+	      at->detail);
 }
 
 /* The end of what a message was before: a lease, or waiting with an ended TTL. False: it is not there. */
@@ -67,8 +68,9 @@ struct death {
 /* A second death: the same dead letter, its id and history kept. */
 static void die_again(struct sq_store *s, struct store_counts *c, const struct death *d, const struct dead_facts *was)
 {
-	q_run(&s->w, Q_DEAD_AGAIN, "iiiiiiiiittt", d->lease->seq, I(d->reason), I(d->attempts), I(d->lease_expirations), I(d->lease->redrives),
-	      d->died_no, s->wall, d->f.last_at, d->retention_due, d->f.error_type, d->f.message, d->f.worker);
+	q_run(&s->w, Q_DEAD_AGAIN, "iiiiiiiiittt", d->lease->seq, I(d->reason), I(d->attempts), I(d->lease_expirations),
+	      I(d->lease->redrives), d->died_no, s->wall, d->f.last_at, d->retention_due, d->f.error_type, d->f.message,
+	      d->f.worker);
 	if (was->redrive_n)
 		q_run(&s->w, Q_REDRIVE_FAILED, "i", was->redrive_n);
 	c->redriving--;
@@ -76,13 +78,14 @@ static void die_again(struct sq_store *s, struct store_counts *c, const struct d
 
 static void die_first(struct sq_store *s, const struct death *d, struct str message_id, struct str key, int64_t size)
 {
-	q_run(&s->w, Q_DEAD_INSERT, "iiiiiiiiiiiittttt", d->lease->seq, d->lease->queue_id, I(d->reason), I(d->attempts),
-	      I(d->lease_expirations), I(d->lease->redrives), d->died_no, s->wall, d->f.first_at, d->f.last_at, size,
-	      d->retention_due, message_id, key, d->f.error_type, d->f.message, d->f.worker);
+	q_run(&s->w, Q_DEAD_INSERT, "iiiiiiiiiiiittttt", d->lease->seq, d->lease->queue_id, I(d->reason),
+	      I(d->attempts), I(d->lease_expirations), I(d->lease->redrives), d->died_no, s->wall, d->f.first_at,
+	      d->f.last_at, size, d->retention_due, message_id, key, d->f.error_type, d->f.message, d->f.worker);
 }
 
-enum dlq_code sq_bury(struct store *store, const struct store_lease *l, const struct store_attempt *at, int lease_expirations,
-                      enum reason reason, int64_t retention_due, bool notify, char dlq_id[ULID_LEN + 1], struct dlq_err *err)
+enum dlq_code sq_bury(struct store *store, const struct store_lease *l, const struct store_attempt *at,
+                      int lease_expirations, enum reason reason, int64_t retention_due, bool notify,
+                      char dlq_id[ULID_LEN + 1], struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	struct sq_queue *q = queue_find(s, l->queue_id);
@@ -104,7 +107,8 @@ enum dlq_code sq_bury(struct store *store, const struct store_lease *l, const st
 	if (!leave_for_death(s, c, l, expires))
 		goto out;
 	code = DLQ_OK;
-	struct death d = {l, at ? at->n : l->attempts, lease_expirations, reason, number_take(s, &s->died_no), retention_due, {0}};
+	struct death d = {
+	    l, at ? at->n : l->attempts, lease_expirations, reason, number_take(s, &s->died_no), retention_due, {0}};
 	if (at) {
 		attempt_add(s, l->seq, at);
 		c->failed_attempts++;
@@ -134,22 +138,31 @@ bool dead_load(struct sq_store *s, int64_t seq, struct arena *a, struct dead_fac
 	if (!q_row(&s->w, st))
 		return false;
 	*out = (struct dead_facts){
-		.seq = seq, .queue_id = col(st, 0), .state = (int)col(st, 1), .redrives = col(st, 2), .died_no = col(st, 3),
-		.first_died_at = col(st, 4), .redrive_n = col(st, 5), .key = col_copy(st, 6, a), .body_bytes = col(st, 8),
-		.edited = col(st, 9) != 0,
+	    .seq = seq,
+	    .queue_id = col(st, 0),
+	    .state = (int)col(st, 1),
+	    .redrives = col(st, 2),
+	    .died_no = col(st, 3),
+	    .first_died_at = col(st, 4),
+	    .redrive_n = col(st, 5),
+	    .key = col_copy(st, 6, a),
+	    .body_bytes = col(st, 8),
+	    .edited = col(st, 9) != 0,
 	};
 	q_end(st);
 	return true;
 }
 
-enum dlq_code dead_free(struct sq_store *s, int64_t seq, int64_t redrive_n, struct arena *a, struct dead_facts *out, struct dlq_err *err)
+enum dlq_code dead_free(struct sq_store *s, int64_t seq, int64_t redrive_n, struct arena *a, struct dead_facts *out,
+                        struct dlq_err *err)
 {
 	char id[ULID_LEN + 1];
 	if (!dead_load(s, seq, a, out))
 		return s->w.rc ? conn_code(&s->w, err) : err_set(err, DLQ_NOT_FOUND, "there is no such dead letter");
 	id_dead(s, out->first_died_at, seq, id);
 	if (out->state != DEAD_DEAD)
-		return err_set(err, DLQ_CONFLICT, "dead letter %s is %s, and only a dead one can be redriven or discarded", id,
+		return err_set(err, DLQ_CONFLICT,
+		               "dead letter %s is %s, and only a dead one can be redriven or discarded", id,
 		               dead_state_name((enum dead_state)out->state));
 	return redrive_conflict(s, out, redrive_n, err);
 }
@@ -181,7 +194,8 @@ enum dlq_code sq_discard_one(struct store *store, int64_t seq, struct str operat
 	return c;
 }
 
-enum dlq_code sq_retention_due(struct store *store, int64_t now, int max, int64_t *seqs, int *n, int64_t *next, struct dlq_err *err)
+enum dlq_code sq_retention_due(struct store *store, int64_t now, int max, int64_t *seqs, int *n, int64_t *next,
+                               struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	sqlite3_stmt *st = q_bind(&s->w, Q_DEAD_EXPIRY, "i", I(max) + 1);

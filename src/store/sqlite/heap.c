@@ -1,4 +1,5 @@
-/* Which lease ends next. The truth is in the table `leased`; this is a cache without an index to keep in step with it. */
+/* Which lease ends next. The truth is in the table `leased`; this is a cache without an index to keep in step with it.
+ */
 #include "store/sqlite/internal.h"
 
 #define HEAP_SLACK 65536 /* dead entries above twice the leases in use, until it is built anew */
@@ -75,9 +76,14 @@ static bool lease_fill(struct sq_store *s, struct lease_end e, struct arena *a, 
 	bool live = col(st, 8) == e.until;
 	if (live && out)
 		*out = (struct store_lease){
-			.seq = e.seq, .queue_id = col(st, 0), .nonce = col(st, 1), .attempts = (int)col(st, 2),
-			.lease_expirations = (int)col(st, 3), .redrives = (int)col(st, 4), .previous_delay_ms = col(st, 5),
-			.worker = col_copy(st, 6, a),
+		    .seq = e.seq,
+		    .queue_id = col(st, 0),
+		    .nonce = col(st, 1),
+		    .attempts = (int)col(st, 2),
+		    .lease_expirations = (int)col(st, 3),
+		    .redrives = (int)col(st, 4),
+		    .previous_delay_ms = col(st, 5),
+		    .worker = col_copy(st, 6, a),
 		};
 	q_end(st);
 	return live;
@@ -91,8 +97,8 @@ static struct lease_end heap_take(struct sq_store *s)
 	return s->popped[s->n_popped++] = e;
 }
 
-enum dlq_code sq_expired_leases(struct store *store, int64_t now, int max, struct arena *a, struct store_lease *out, int *n,
-                                int64_t *next, struct dlq_err *err)
+enum dlq_code sq_expired_leases(struct store *store, int64_t now, int max, struct arena *a, struct store_lease *out,
+                                int *n, int64_t *next, struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	struct lease_end *found = mem_array((size_t)max, sizeof(*found)), last = {0, 0};

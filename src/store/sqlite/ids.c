@@ -24,7 +24,8 @@ void id_redrive(const struct sq_store *s, int64_t started_at, int64_t n, char ou
 	ulid_make(started_at, salt(s, 3, n), (uint64_t)n, out);
 }
 
-struct str id_message_copy(const struct sq_store *s, struct arena *a, struct str given, int64_t received_at, int64_t seq)
+struct str id_message_copy(const struct sq_store *s, struct arena *a, struct str given, int64_t received_at,
+                           int64_t seq)
 {
 	char id[ULID_LEN + 1];
 	if (given.n)

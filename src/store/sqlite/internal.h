@@ -27,14 +27,16 @@ enum statement {
 #define X(name, sql) Q_##name,
 	STATEMENTS(X)
 #undef X
-	Q_BULK_PAYLOAD, Q_BULK_READY, Q_BULK_LEASED, /* BULK rows each, text built at first use */
+	Q_BULK_PAYLOAD,
+	Q_BULK_READY,
+	Q_BULK_LEASED, /* BULK rows each, text built at first use */
 	Q_COUNT
 };
 
 struct conn {
 	sqlite3 *db;
 	sqlite3_stmt *st[Q_COUNT];
-	int rc;            /* the first error, or SQLITE_OK */
+	int rc; /* the first error, or SQLITE_OK */
 	int sys_errno;
 	char msg[240];
 };
@@ -48,19 +50,19 @@ enum dlq_code conn_code(struct conn *c, struct dlq_err *err); /* DLQ_OK or what 
 void conn_clear(struct conn *c);
 /* The statement, reset and ready to bind; NULL after an error. */
 sqlite3_stmt *q_get(struct conn *c, enum statement q);
-/* args: i int64_t, t struct str as text (empty: NULL), T text never NULL, b struct str as blob, n int64_t where 0 is NULL.
- * Text and blobs are borrowed until the statement is reset. */
+/* args: i int64_t, t struct str as text (empty: NULL), T text never NULL, b struct str as blob, n int64_t where 0 is
+ * NULL. Text and blobs are borrowed until the statement is reset. */
 sqlite3_stmt *q_bind(struct conn *c, enum statement q, const char *args, ...);
-bool q_row(struct conn *c, sqlite3_stmt *st);  /* false: no more (and reset), or an error */
-void q_end(sqlite3_stmt *st);                  /* after a q_row that was true; takes NULL */
+bool q_row(struct conn *c, sqlite3_stmt *st); /* false: no more (and reset), or an error */
+void q_end(sqlite3_stmt *st);                 /* after a q_row that was true; takes NULL */
 /* Binds and runs one that gives no rows; how many rows it changed. */
 int q_run(struct conn *c, enum statement q, const char *args, ...);
-int q_step(struct conn *c, sqlite3_stmt *st);  /* the same for one already bound */
+int q_step(struct conn *c, sqlite3_stmt *st);                                      /* the same for one already bound */
 bool q_int(struct conn *c, enum statement q, int64_t *out, const char *args, ...); /* first column of the first row */
 int64_t col(sqlite3_stmt *st, int i);
-struct str col_str(sqlite3_stmt *st, int i);                    /* borrowed until the next step */
+struct str col_str(sqlite3_stmt *st, int i); /* borrowed until the next step */
 struct str col_copy(sqlite3_stmt *st, int i, struct arena *a);
-void bind_text(sqlite3_stmt *st, int i, struct str s);          /* empty: NULL */
+void bind_text(sqlite3_stmt *st, int i, struct str s); /* empty: NULL */
 
 /* ---- migrate.c ---- */
 extern const int sqlite_schema_version;
@@ -106,16 +108,16 @@ struct sq_store {
 	size_t n_queues, cap_queues;
 	struct sq_queue **touched;
 	size_t n_touched, cap_touched;
-	struct sq_queue *last;    /* of the last lookup */
+	struct sq_queue *last; /* of the last lookup */
 	struct number seq, died_no;
 	struct lease_heap heap;
 	struct lease_end *popped; /* taken from the heap in this transaction: back into it if it fails */
 	size_t n_popped, cap_popped;
-	int64_t ttl_bound;        /* no waiting message has a TTL that ends before it */
+	int64_t ttl_bound; /* no waiting message has a TTL that ends before it */
 	struct claimed *claimed;
 	size_t cap_claimed;
 	bool in_tx;
-	int64_t now, wall;        /* at begin */
+	int64_t now, wall; /* at begin */
 	int64_t changes0;
 	int64_t high_open, high_written;
 
@@ -127,7 +129,7 @@ struct sq_store {
 	pthread_cond_t ck_wake, gate_open;
 	bool ck_request, ck_busy, ck_done, ck_stop, gate_closed;
 	int ck_rc;
-	int wal_pages;            /* the writer's own */
+	int wal_pages; /* the writer's own */
 };
 
 struct sq_reader {
@@ -166,7 +168,8 @@ void wal_gate_wait(struct sq_store *s); /* readers, before a read transaction */
 /* heap.c */
 void heap_push(struct lease_heap *h, int64_t until, int64_t seq);
 struct lease_end heap_pop(struct lease_heap *h);
-enum dlq_code sq_expired_leases(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n, int64_t *next, struct dlq_err *err);
+enum dlq_code sq_expired_leases(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n,
+                                int64_t *next, struct dlq_err *err);
 bool heap_load(struct sq_store *s);
 void heap_trim(struct sq_store *s);
 
@@ -179,7 +182,8 @@ int64_t sq_high_water_ms(struct store *s);
 void id_message(const struct sq_store *s, int64_t received_at, int64_t seq, char out[ULID_LEN + 1]);
 void id_dead(const struct sq_store *s, int64_t first_died_at, int64_t seq, char out[ULID_LEN + 1]);
 void id_redrive(const struct sq_store *s, int64_t started_at, int64_t n, char out[ULID_LEN + 1]);
-struct str id_message_copy(const struct sq_store *s, struct arena *a, struct str given, int64_t received_at, int64_t seq);
+struct str id_message_copy(const struct sq_store *s, struct arena *a, struct str given, int64_t received_at,
+                           int64_t seq);
 
 /* waiting.c: a message that waits. Both are given `expires` 0 for one without TTL or with redrives. */
 struct waiting {
@@ -190,26 +194,33 @@ void waiting_add(struct sq_store *s, struct sq_queue *q, const struct waiting *w
 bool lane_leave(struct sq_store *s, struct sq_queue *q, struct str key, int64_t seq);
 bool lane_is_head(struct sq_store *s, int64_t queue_id, struct str key, int64_t seq);
 enum dlq_code sq_next_due(struct store *s, int64_t queue_id, int64_t *due, struct dlq_err *err);
-enum dlq_code sq_expired_ttl(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n, int64_t *next, struct dlq_err *err);
+enum dlq_code sq_expired_ttl(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n,
+                             int64_t *next, struct dlq_err *err);
 enum dlq_code sq_dedup_sweep(struct store *s, int64_t now, int max, int *n, int64_t *next, struct dlq_err *err);
 
 /* send.c, lease.c */
-enum dlq_code sq_send(struct store *s, int64_t queue_id, int64_t max_messages, int64_t max_bytes, struct store_send *items, int n, struct dlq_err *err);
-enum dlq_code sq_claim(struct store *s, int64_t queue_id, int64_t now, int64_t lease_until, struct str worker, const int64_t *nonces, int max,
-                       struct arena *a, struct store_delivery *out, int *n, struct dlq_err *err);
+enum dlq_code sq_send(struct store *s, int64_t queue_id, int64_t max_messages, int64_t max_bytes,
+                      struct store_send *items, int n, struct dlq_err *err);
+enum dlq_code sq_claim(struct store *s, int64_t queue_id, int64_t now, int64_t lease_until, struct str worker,
+                       const int64_t *nonces, int max, struct arena *a, struct store_delivery *out, int *n,
+                       struct dlq_err *err);
 enum dlq_code sq_done(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, bool *unheld, struct dlq_err *err);
-enum dlq_code sq_lease_get(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, struct arena *a, struct store_lease *out, struct dlq_err *err);
-enum dlq_code sq_extend(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, int64_t until, struct dlq_err *err);
+enum dlq_code sq_lease_get(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, struct arena *a,
+                           struct store_lease *out, struct dlq_err *err);
+enum dlq_code sq_extend(struct store *s, int64_t queue_id, int64_t seq, int64_t nonce, int64_t until,
+                        struct dlq_err *err);
 enum dlq_code sq_release(struct store *s, const struct store_lease *l, int64_t due, struct dlq_err *err);
-enum dlq_code sq_retry(struct store *s, const struct store_lease *l, const struct store_attempt *at, int lease_expirations, int64_t due,
-                       int64_t delay_ms, struct dlq_err *err);
+enum dlq_code sq_retry(struct store *s, const struct store_lease *l, const struct store_attempt *at,
+                       int lease_expirations, int64_t due, int64_t delay_ms, struct dlq_err *err);
 
 /* dead.c */
 void attempt_add(struct sq_store *s, int64_t seq, const struct store_attempt *at);
-enum dlq_code sq_bury(struct store *s, const struct store_lease *l, const struct store_attempt *at, int lease_expirations, enum reason reason,
-                      int64_t retention_due, bool notify, char dlq_id[ULID_LEN + 1], struct dlq_err *err);
+enum dlq_code sq_bury(struct store *s, const struct store_lease *l, const struct store_attempt *at,
+                      int lease_expirations, enum reason reason, int64_t retention_due, bool notify,
+                      char dlq_id[ULID_LEN + 1], struct dlq_err *err);
 enum dlq_code sq_discard_one(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
-enum dlq_code sq_retention_due(struct store *s, int64_t now, int max, int64_t *seqs, int *n, int64_t *next, struct dlq_err *err);
+enum dlq_code sq_retention_due(struct store *s, int64_t now, int max, int64_t *seqs, int *n, int64_t *next,
+                               struct dlq_err *err);
 enum dlq_code sq_archive_one(struct store *s, int64_t seq, struct dlq_err *err);
 /* The facts of a dead letter; NOT_FOUND, CONFLICT unless its state is dead, IN_REDRIVE. */
 struct dead_facts {
@@ -219,20 +230,26 @@ struct dead_facts {
 	struct str key; /* in the arena */
 };
 bool dead_load(struct sq_store *s, int64_t seq, struct arena *a, struct dead_facts *out);
-enum dlq_code dead_free(struct sq_store *s, int64_t seq, int64_t redrive_n, struct arena *a, struct dead_facts *out, struct dlq_err *err);
+enum dlq_code dead_free(struct sq_store *s, int64_t seq, int64_t redrive_n, struct arena *a, struct dead_facts *out,
+                        struct dlq_err *err);
 
 /* redrive.c */
 enum dlq_code redrive_conflict(struct sq_store *s, const struct dead_facts *d, int64_t redrive_n, struct dlq_err *err);
 void redrive_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a, struct store_redrive *out);
-enum dlq_code sq_redrive_one(struct store *s, int64_t seq, int64_t redrive_n, struct str redrive_id, const struct str *body, struct str operator,
-                             struct str why, int64_t due, struct dlq_err *err);
-enum dlq_code sq_redrive_create(struct store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs, struct dlq_err *err);
+enum dlq_code sq_redrive_one(struct store *s, int64_t seq, int64_t redrive_n, struct str redrive_id,
+                             const struct str *body, struct str operator, struct str why, int64_t due,
+                             struct dlq_err *err);
+enum dlq_code sq_redrive_create(struct store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs,
+                                struct dlq_err *err);
 enum dlq_code sq_redrive_next(struct store *s, int64_t redrive_n, int max, int64_t *seqs, int *n, struct dlq_err *err);
-enum dlq_code sq_redrive_mark(struct store *s, int64_t redrive_n, int64_t sent, int64_t skipped, enum redrive_state state, struct dlq_err *err);
-enum dlq_code sq_redrive_active(struct store *s, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
+enum dlq_code sq_redrive_mark(struct store *s, int64_t redrive_n, int64_t sent, int64_t skipped,
+                              enum redrive_state state, struct dlq_err *err);
+enum dlq_code sq_redrive_active(struct store *s, struct arena *a, struct store_redrive **out, int *n,
+                                struct dlq_err *err);
 
 /* admin.c */
-enum dlq_code sq_queue_create(struct store *s, struct str name, struct str config, bool ordered, int64_t *queue_id, struct dlq_err *err);
+enum dlq_code sq_queue_create(struct store *s, struct str name, struct str config, bool ordered, int64_t *queue_id,
+                              struct dlq_err *err);
 enum dlq_code sq_queue_update(struct store *s, int64_t queue_id, struct str config, struct dlq_err *err);
 enum dlq_code sq_queue_pause(struct store *s, int64_t queue_id, bool paused, struct dlq_err *err);
 enum dlq_code sq_queue_delete(struct store *s, int64_t queue_id, struct dlq_err *err);
@@ -243,7 +260,8 @@ enum dlq_code sq_audit_add(struct store *s, const struct store_audit *a, struct 
 enum dlq_code sq_token_add(struct store *s, const struct store_token *t, int64_t *token_id, struct dlq_err *err);
 enum dlq_code sq_token_revoke(struct store *s, struct str name, struct dlq_err *err);
 enum dlq_code sq_token_load(struct store *s, struct arena *a, struct store_token **out, int *n, struct dlq_err *err);
-enum dlq_code sq_notice_due(struct store *s, int64_t now, int max, struct arena *a, struct store_notice *out, int *n, int64_t *next, struct dlq_err *err);
+enum dlq_code sq_notice_due(struct store *s, int64_t now, int max, struct arena *a, struct store_notice *out, int *n,
+                            int64_t *next, struct dlq_err *err);
 enum dlq_code sq_notice_done(struct store *s, int64_t n, struct dlq_err *err);
 enum dlq_code sq_notice_later(struct store *s, int64_t n, int64_t due, struct str error, struct dlq_err *err);
 enum dlq_code sq_meta_set(struct store *s, const char *name, struct str value, struct dlq_err *err);
@@ -254,14 +272,23 @@ void *list_grow(struct arena *a, void *list, int n, size_t size);
 /* read.c */
 enum dlq_code sq_reader_open(struct store *s, struct store_reader **out, struct dlq_err *err);
 void sq_reader_close(struct store_reader *r);
-enum dlq_code sq_read_queues(struct store_reader *r, struct str after, int limit, struct arena *a, struct store_queue **out, int *n, struct dlq_err *err);
-enum dlq_code sq_read_queue(struct store_reader *r, struct str name, struct arena *a, struct store_queue *out, struct dlq_err *err);
-enum dlq_code sq_read_dead_list(struct store_reader *r, const struct store_dead_filter *f, struct arena *a, struct store_dead_page *out, struct dlq_err *err);
-enum dlq_code sq_read_dead(struct store_reader *r, int64_t seq, struct arena *a, struct store_dead *out, struct dlq_err *err);
-enum dlq_code sq_read_attempts(struct store_reader *r, int64_t seq, int max, struct arena *a, struct store_attempt **out, int *n, struct dlq_err *err);
-enum dlq_code sq_read_body(struct store_reader *r, int64_t seq, bool original, struct arena *a, struct str *body, struct str *content_type, struct dlq_err *err);
-enum dlq_code sq_read_redrives(struct store_reader *r, int64_t before_n, int limit, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
-enum dlq_code sq_read_redrive(struct store_reader *r, int64_t n, struct arena *a, struct store_redrive *out, struct dlq_err *err);
-enum dlq_code sq_read_audit(struct store_reader *r, int64_t before_n, int limit, struct arena *a, struct store_audit **out, int *n, struct dlq_err *err);
+enum dlq_code sq_read_queues(struct store_reader *r, struct str after, int limit, struct arena *a,
+                             struct store_queue **out, int *n, struct dlq_err *err);
+enum dlq_code sq_read_queue(struct store_reader *r, struct str name, struct arena *a, struct store_queue *out,
+                            struct dlq_err *err);
+enum dlq_code sq_read_dead_list(struct store_reader *r, const struct store_dead_filter *f, struct arena *a,
+                                struct store_dead_page *out, struct dlq_err *err);
+enum dlq_code sq_read_dead(struct store_reader *r, int64_t seq, struct arena *a, struct store_dead *out,
+                           struct dlq_err *err);
+enum dlq_code sq_read_attempts(struct store_reader *r, int64_t seq, int max, struct arena *a,
+                               struct store_attempt **out, int *n, struct dlq_err *err);
+enum dlq_code sq_read_body(struct store_reader *r, int64_t seq, bool original, struct arena *a, struct str *body,
+                           struct str *content_type, struct dlq_err *err);
+enum dlq_code sq_read_redrives(struct store_reader *r, int64_t before_n, int limit, struct arena *a,
+                               struct store_redrive **out, int *n, struct dlq_err *err);
+enum dlq_code sq_read_redrive(struct store_reader *r, int64_t n, struct arena *a, struct store_redrive *out,
+                              struct dlq_err *err);
+enum dlq_code sq_read_audit(struct store_reader *r, int64_t before_n, int limit, struct arena *a,
+                            struct store_audit **out, int *n, struct dlq_err *err);
 
 #endif

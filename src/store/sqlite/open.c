@@ -29,7 +29,8 @@ static enum dlq_code folder_make(const char *dir, struct dlq_err *err)
 			continue;
 		*p = '\0';
 		if (mkdir(path, 0700) && errno != EEXIST)
-			c = err_set(err, DLQ_SYSTEM, "the data folder %s cannot be made: %s: %s", dir, path, strerror(errno));
+			c = err_set(err, DLQ_SYSTEM, "the data folder %s cannot be made: %s: %s", dir, path,
+			            strerror(errno));
 		*p = was;
 		if (!was)
 			break;
@@ -45,7 +46,8 @@ static char *path_in(const char *dir, const char *name)
 	return buf_take(&b, NULL);
 }
 
-/* flock and not fcntl: it also keeps out a second store in this process, and closing another descriptor does not end it. */
+/* flock and not fcntl: it also keeps out a second store in this process, and closing another descriptor does not end
+ * it. */
 static enum dlq_code lock_take(struct sq_store *s, struct dlq_err *err)
 {
 	char *path = path_in(s->dir, "dlq.lock"), pid[32] = "";
@@ -53,11 +55,14 @@ static enum dlq_code lock_take(struct sq_store *s, struct dlq_err *err)
 	s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (s->lock_fd < 0) {
 		c = errno == ENOSPC || errno == EDQUOT ? DLQ_STORE_FULL : DLQ_SYSTEM;
-		err_set(err, c, "%s cannot be opened: %s: make the data folder writable for this user, or free some space", path, strerror(errno));
+		err_set(err, c,
+		        "%s cannot be opened: %s: make the data folder writable for this user, or free some space",
+		        path, strerror(errno));
 	} else if (flock(s->lock_fd, LOCK_EX | LOCK_NB)) {
 		ssize_t n = read(s->lock_fd, pid, sizeof(pid) - 1);
 		pid[n > 0 ? n : 0] = '\0';
-		c = err_set(err, DLQ_STORE_LOCKED, "%s: another server has this data folder open%s%.*s: stop it or use another folder", path,
+		c = err_set(err, DLQ_STORE_LOCKED,
+		            "%s: another server has this data folder open%s%.*s: stop it or use another folder", path,
 		            n > 0 ? ", process " : "", (int)strcspn(pid, "\n"), pid);
 	} else {
 		int n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
@@ -91,7 +96,8 @@ static void quick_check(struct conn *c, char *text, size_t n)
 {
 	sqlite3_stmt *st = NULL;
 	text[0] = '\0';
-	if (sqlite3_prepare_v2(c->db, "PRAGMA quick_check(1)", -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
+	if (sqlite3_prepare_v2(c->db, "PRAGMA quick_check(1)", -1, &st, NULL) == SQLITE_OK &&
+	    sqlite3_step(st) == SQLITE_ROW) {
 		const char *says = (const char *)sqlite3_column_text(st, 0);
 		if (says && strcmp(says, "ok"))
 			snprintf(text, n, "%s", says);
@@ -103,7 +109,8 @@ static void quick_check(struct conn *c, char *text, size_t n)
 
 static enum dlq_code format_check(struct sq_store *s, int *version, struct dlq_err *err)
 {
-	int64_t app = pragma_int(&s->w, "PRAGMA application_id"), objects = pragma_int(&s->w, "SELECT count(*) FROM sqlite_schema");
+	int64_t app = pragma_int(&s->w, "PRAGMA application_id"),
+	        objects = pragma_int(&s->w, "SELECT count(*) FROM sqlite_schema");
 	*version = (int)pragma_int(&s->w, "PRAGMA user_version");
 	enum dlq_code c = conn_code(&s->w, err);
 	if (c)
@@ -111,16 +118,20 @@ static enum dlq_code format_check(struct sq_store *s, int *version, struct dlq_e
 	if (!objects && !app && !*version)
 		return DLQ_OK; /* new */
 	if (app != SQLITE_STORE_APP_ID || *version < 1)
-		return err_set(err, DLQ_STORE_CORRUPT, "%s is an SQLite database, but not one of dlq: move it away or use another data folder", s->path);
+		return err_set(err, DLQ_STORE_CORRUPT,
+		               "%s is an SQLite database, but not one of dlq: move it away or use another data folder",
+		               s->path);
 	if (*version > sqlite_schema_version)
-		return err_set(err, DLQ_STORE_NEWER, "%s has format %d, this dlq knows up to %d: use the dlq that wrote it, or a newer one", s->path,
-		               *version, sqlite_schema_version);
+		return err_set(err, DLQ_STORE_NEWER,
+		               "%s has format %d, this dlq knows up to %d: use the dlq that wrote it, or a newer one",
+		               s->path, *version, sqlite_schema_version);
 	struct stat st;
 	char says[200];
 	if (stat(s->path, &st) == 0 && st.st_size <= QUICK_CHECK_BYTES) {
 		quick_check(&s->w, says, sizeof(says));
 		if (says[0])
-			return err_set(err, DLQ_STORE_CORRUPT, "%s is damaged: %s: keep the file and restore it from a backup", s->path, says);
+			return err_set(err, DLQ_STORE_CORRUPT,
+			               "%s is damaged: %s: keep the file and restore it from a backup", s->path, says);
 	}
 	return DLQ_OK;
 }
@@ -131,7 +142,8 @@ static enum dlq_code file_make(const char *path, struct dlq_err *err)
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		enum dlq_code c = errno == ENOSPC || errno == EDQUOT ? DLQ_STORE_FULL : DLQ_SYSTEM;
-		return err_set(err, c, "%s cannot be opened: %s: make it writable for this user, or free some space", path, strerror(errno));
+		return err_set(err, c, "%s cannot be opened: %s: make it writable for this user, or free some space",
+		               path, strerror(errno));
 	}
 	close(fd);
 	return DLQ_OK;
@@ -144,10 +156,11 @@ static enum dlq_code database_open(struct sq_store *s, const struct store_option
 	enum dlq_code c = file_make(s->path, err);
 	if (c)
 		return c;
-	snprintf(pragmas, sizeof(pragmas),
-	         "PRAGMA synchronous=%s; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=0; PRAGMA secure_delete=OFF;"
-	         "PRAGMA foreign_keys=OFF; PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-%lld",
-	         o->no_sync ? "OFF" : "FULL", (long long)((o->cache_bytes > 0 ? o->cache_bytes : CACHE_DEFAULT) / 1024));
+	snprintf(
+	    pragmas, sizeof(pragmas),
+	    "PRAGMA synchronous=%s; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=0; PRAGMA secure_delete=OFF;"
+	    "PRAGMA foreign_keys=OFF; PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-%lld",
+	    o->no_sync ? "OFF" : "FULL", (long long)((o->cache_bytes > 0 ? o->cache_bytes : CACHE_DEFAULT) / 1024));
 	conn_open(&s->w, s->path, SQLITE_OPEN_READWRITE);
 	conn_exec(&s->w, "PRAGMA page_size=4096");
 	c = format_check(s, &version, err);

@@ -1,8 +1,8 @@
 /* Reads: each on its own connection, in one read transaction, bounded in time. */
 #include "store/sqlite/internal.h"
 
-#define READ_STEP 10000       /* virtual machine steps between two looks at the clock: well below a millisecond */
-#define READ_MAX_US 3000000   /* a read that takes longer holds back the checkpoint: it is ended */
+#define READ_STEP 10000     /* virtual machine steps between two looks at the clock: well below a millisecond */
+#define READ_MAX_US 3000000 /* a read that takes longer holds back the checkpoint: it is ended */
 #define PAGE_MAX 1000
 
 static struct sq_reader *rd(struct store_reader *r)
@@ -68,8 +68,8 @@ static enum dlq_code read_end(struct sq_reader *r, enum dlq_code code, struct dl
 	return c ? c : code;
 }
 
-enum dlq_code sq_read_queues(struct store_reader *reader, struct str after, int limit, struct arena *a, struct store_queue **out,
-                             int *n, struct dlq_err *err)
+enum dlq_code sq_read_queues(struct store_reader *reader, struct str after, int limit, struct arena *a,
+                             struct store_queue **out, int *n, struct dlq_err *err)
 {
 	struct sq_reader *r = rd(reader);
 	*out = NULL;
@@ -83,7 +83,8 @@ enum dlq_code sq_read_queues(struct store_reader *reader, struct str after, int 
 	return read_end(r, DLQ_OK, err);
 }
 
-enum dlq_code sq_read_queue(struct store_reader *reader, struct str name, struct arena *a, struct store_queue *out, struct dlq_err *err)
+enum dlq_code sq_read_queue(struct store_reader *reader, struct str name, struct arena *a, struct store_queue *out,
+                            struct dlq_err *err)
 {
 	struct sq_reader *r = rd(reader);
 	enum dlq_code c = DLQ_OK;
@@ -101,14 +102,32 @@ enum dlq_code sq_read_queue(struct store_reader *reader, struct str name, struct
 static void dead_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a, struct store_dead *d)
 {
 	*d = (struct store_dead){
-		.seq = col(st, 0), .queue_id = col(st, 1), .state = (enum dead_state)col(st, 2), .reason = (enum reason)col(st, 3),
-		.attempts = (int)col(st, 4), .lease_expirations = (int)col(st, 5), .redrives = (int)col(st, 6), .died_no = col(st, 7),
-		.first_failed_at_ms = col(st, 9), .last_failed_at_ms = col(st, 10), .died_at_ms = col(st, 11),
-		.state_at_ms = col(st, 12), .body_bytes = col(st, 13), .edited = col(st, 14) != 0, .expires_due = col(st, 15),
-		.redrive_id = col_copy(st, 16, a), .key = col_copy(st, 18, a), .error_type = col_copy(st, 19, a),
-		.message = col_copy(st, 20, a), .worker = col_copy(st, 21, a), .operator = col_copy(st, 22, a),
-		.why = col_copy(st, 23, a), .received_at_ms = col(st, 24), .content_type = col_copy(st, 25, a),
-		.headers = col_copy(st, 26, a), .queue = col_copy(st, 27, a),
+	    .seq = col(st, 0),
+	    .queue_id = col(st, 1),
+	    .state = (enum dead_state)col(st, 2),
+	    .reason = (enum reason)col(st, 3),
+	    .attempts = (int)col(st, 4),
+	    .lease_expirations = (int)col(st, 5),
+	    .redrives = (int)col(st, 6),
+	    .died_no = col(st, 7),
+	    .first_failed_at_ms = col(st, 9),
+	    .last_failed_at_ms = col(st, 10),
+	    .died_at_ms = col(st, 11),
+	    .state_at_ms = col(st, 12),
+	    .body_bytes = col(st, 13),
+	    .edited = col(st, 14) != 0,
+	    .expires_due = col(st, 15),
+	    .redrive_id = col_copy(st, 16, a),
+	    .key = col_copy(st, 18, a),
+	    .error_type = col_copy(st, 19, a),
+	    .message = col_copy(st, 20, a),
+	    .worker = col_copy(st, 21, a),
+	    .operator = col_copy(st, 22, a),
+	    .why = col_copy(st, 23, a),
+	    .received_at_ms = col(st, 24),
+	    .content_type = col_copy(st, 25, a),
+	    .headers = col_copy(st, 26, a),
+	    .queue = col_copy(st, 27, a),
 	};
 	d->id = id_message_copy(s, a, col_str(st, 17), d->received_at_ms, d->seq);
 	id_dead(s, col(st, 8), d->seq, d->dlq_id);
@@ -124,7 +143,8 @@ static bool dead_fetch(struct sq_reader *r, int64_t seq, struct arena *a, struct
 	return true;
 }
 
-enum dlq_code sq_read_dead(struct store_reader *reader, int64_t seq, struct arena *a, struct store_dead *out, struct dlq_err *err)
+enum dlq_code sq_read_dead(struct store_reader *reader, int64_t seq, struct arena *a, struct store_dead *out,
+                           struct dlq_err *err)
 {
 	struct sq_reader *r = rd(reader);
 	enum dlq_code c = DLQ_OK;
@@ -171,7 +191,8 @@ static bool dead_matches(struct sq_reader *r, const struct store_dead_filter *f,
 		return false;
 	bool ok = (!f->queue_id || col(st, 0) == f->queue_id) && (f->state < 0 || col(st, 1) == f->state) &&
 	          (f->reason < 0 || col(st, 2) == f->reason) && (!f->died_from_ms || col(st, 3) >= f->died_from_ms) &&
-	          (!f->died_to_ms || col(st, 3) < f->died_to_ms) && (!f->error_type.n || str_eq(col_str(st, 4), f->error_type)) &&
+	          (!f->died_to_ms || col(st, 3) < f->died_to_ms) &&
+	          (!f->error_type.n || str_eq(col_str(st, 4), f->error_type)) &&
 	          (!f->key.n || str_eq(col_str(st, 5), f->key));
 	q_end(st);
 	return ok;
@@ -207,8 +228,8 @@ enum dlq_code sq_read_dead_list(struct store_reader *reader, const struct store_
 	return read_end(r, DLQ_OK, err);
 }
 
-enum dlq_code sq_read_attempts(struct store_reader *reader, int64_t seq, int max, struct arena *a, struct store_attempt **out,
-                               int *n, struct dlq_err *err)
+enum dlq_code sq_read_attempts(struct store_reader *reader, int64_t seq, int max, struct arena *a,
+                               struct store_attempt **out, int *n, struct dlq_err *err)
 {
 	struct sq_reader *r = rd(reader);
 	*out = NULL;
@@ -218,10 +239,17 @@ enum dlq_code sq_read_attempts(struct store_reader *reader, int64_t seq, int max
 	while (q_row(&r->c, st)) {
 		*out = list_grow(a, *out, *n, sizeof(**out));
 		(*out)[(*n)++] = (struct store_attempt){
-			.redrive = (int)col(st, 0), .n = (int)col(st, 1), .at_ms = col(st, 2), .outcome = (int)col(st, 3),
-			.http_status = (int)col(st, 4), .exit_code = (int)col(st, 5), .retry_at_ms = col(st, 6),
-			.error_type = col_copy(st, 7, a), .message = col_copy(st, 8, a), .worker = col_copy(st, 9, a),
-			.detail = col_copy(st, 10, a),
+		    .redrive = (int)col(st, 0),
+		    .n = (int)col(st, 1),
+		    .at_ms = col(st, 2),
+		    .outcome = (int)col(st, 3),
+		    .http_status = (int)col(st, 4),
+		    .exit_code = (int)col(st, 5),
+		    .retry_at_ms = col(st, 6),
+		    .error_type = col_copy(st, 7, a),
+		    .message = col_copy(st, 8, a),
+		    .worker = col_copy(st, 9, a),
+		    .detail = col_copy(st, 10, a),
 		};
 	}
 	for (int i = 0, j = *n - 1; i < j; i++, j--) { /* read newest first, given oldest first */
@@ -270,7 +298,8 @@ enum dlq_code sq_read_redrives(struct store_reader *reader, int64_t before_n, in
 	return read_end(r, DLQ_OK, err);
 }
 
-enum dlq_code sq_read_redrive(struct store_reader *reader, int64_t n, struct arena *a, struct store_redrive *out, struct dlq_err *err)
+enum dlq_code sq_read_redrive(struct store_reader *reader, int64_t n, struct arena *a, struct store_redrive *out,
+                              struct dlq_err *err)
 {
 	struct sq_reader *r = rd(reader);
 	enum dlq_code c = DLQ_OK;
@@ -285,8 +314,8 @@ enum dlq_code sq_read_redrive(struct store_reader *reader, int64_t n, struct are
 	return read_end(r, c, err);
 }
 
-enum dlq_code sq_read_audit(struct store_reader *reader, int64_t before_n, int limit, struct arena *a, struct store_audit **out,
-                            int *n, struct dlq_err *err)
+enum dlq_code sq_read_audit(struct store_reader *reader, int64_t before_n, int limit, struct arena *a,
+                            struct store_audit **out, int *n, struct dlq_err *err)
 {
 	struct sq_reader *r = rd(reader);
 	*out = NULL;
@@ -296,9 +325,15 @@ enum dlq_code sq_read_audit(struct store_reader *reader, int64_t before_n, int l
 	while (q_row(&r->c, st)) {
 		*out = list_grow(a, *out, *n, sizeof(**out));
 		(*out)[(*n)++] = (struct store_audit){
-			.n = col(st, 0), .at_ms = col(st, 1), .operator = col_copy(st, 2, a), .action = col_copy(st, 3, a),
-			.queue = col_copy(st, 4, a), .target = col_copy(st, 5, a), .reason = col_copy(st, 6, a),
-			.outcome = col_copy(st, 7, a), .detail = col_copy(st, 8, a),
+		    .n = col(st, 0),
+		    .at_ms = col(st, 1),
+		    .operator = col_copy(st, 2, a),
+		    .action = col_copy(st, 3, a),
+		    .queue = col_copy(st, 4, a),
+		    .target = col_copy(st, 5, a),
+		    .reason = col_copy(st, 6, a),
+		    .outcome = col_copy(st, 7, a),
+		    .detail = col_copy(st, 8, a),
 		};
 	}
 	return read_end(r, DLQ_OK, err);

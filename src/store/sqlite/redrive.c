@@ -41,8 +41,9 @@ static void put_back(struct sq_store *s, struct sq_queue *q, const struct dead_f
 	c->redriving++;
 }
 
-enum dlq_code sq_redrive_one(struct store *store, int64_t seq, int64_t redrive_n, struct str redrive_id, const struct str *body,
-                             struct str operator, struct str why, int64_t due, struct dlq_err *err)
+enum dlq_code sq_redrive_one(struct store *store, int64_t seq, int64_t redrive_n, struct str redrive_id,
+                             const struct str *body, struct str operator, struct str why, int64_t due,
+                             struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	struct arena a = {0};
@@ -52,10 +53,10 @@ enum dlq_code sq_redrive_one(struct store *store, int64_t seq, int64_t redrive_n
 	if (!c && !q)
 		c = err_set(err, DLQ_CONFLICT, "the queue of the dead letter was deleted");
 	if (!c) {
-		q_run(&s->w, Q_DEAD_REDRIVE, "iiiittti", seq, s->wall, d.redrives + 1, redrive_n, redrive_id, operator, why,
-		      I(d.edited || body));
+		q_run(&s->w, Q_DEAD_REDRIVE, "iiiittti", seq, s->wall, d.redrives + 1, redrive_n, redrive_id, operator,
+		      why, I(d.edited || body));
 		if (body)
-			q_run(&s->w, Q_EDIT_INSERT, "iiitb", seq, d.redrives + 1, s->wall, operator, *body);
+			q_run(&s->w, Q_EDIT_INSERT, "iiitb", seq, d.redrives + 1, s->wall, operator, * body);
 		put_back(s, q, &d, due);
 		c = conn_code(&s->w, err);
 	}
@@ -67,7 +68,8 @@ static enum dlq_code create_row(struct sq_store *s, struct store_redrive *r, str
 {
 	r->started_at_ms = s->wall;
 	r->state = REDRIVE_RUNNING;
-	q_run(&s->w, Q_REDRIVE_INSERT, "itiiitt", r->queue_id, r->queue, r->until_no, r->total, r->started_at_ms, r->operator, r->reason);
+	q_run(&s->w, Q_REDRIVE_INSERT, "itiiitt", r->queue_id, r->queue, r->until_no, r->total, r->started_at_ms,
+	      r->operator, r->reason);
 	r->n = sqlite3_last_insert_rowid(s->w.db);
 	id_redrive(s, r->started_at_ms, r->n, r->redrive_id);
 	return conn_code(&s->w, err);
@@ -86,7 +88,8 @@ static enum dlq_code create_whole(struct sq_store *s, struct store_redrive *r, s
 	return create_row(s, r, err);
 }
 
-enum dlq_code sq_redrive_create(struct store *store, struct store_redrive *r, const int64_t *seqs, int n_seqs, struct dlq_err *err)
+enum dlq_code sq_redrive_create(struct store *store, struct store_redrive *r, const int64_t *seqs, int n_seqs,
+                                struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	struct arena a = {0};
@@ -109,13 +112,15 @@ enum dlq_code sq_redrive_create(struct store *store, struct store_redrive *r, co
 	return c ? c : conn_code(&s->w, err);
 }
 
-enum dlq_code sq_redrive_next(struct store *store, int64_t redrive_n, int max, int64_t *seqs, int *n, struct dlq_err *err)
+enum dlq_code sq_redrive_next(struct store *store, int64_t redrive_n, int max, int64_t *seqs, int *n,
+                              struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_GET, "i", redrive_n);
 	*n = 0;
 	if (!q_row(&s->w, st))
-		return s->w.rc ? conn_code(&s->w, err) : err_set(err, DLQ_NOT_FOUND, "there is no redrive %lld", (long long)redrive_n);
+		return s->w.rc ? conn_code(&s->w, err)
+		               : err_set(err, DLQ_NOT_FOUND, "there is no redrive %lld", (long long)redrive_n);
 	int64_t queue_id = col(st, 1), until = col(st, 6), cursor = col(st, 7);
 	q_end(st);
 	if (queue_id)
@@ -132,8 +137,8 @@ enum dlq_code sq_redrive_next(struct store *store, int64_t redrive_n, int max, i
 	return conn_code(&s->w, err);
 }
 
-enum dlq_code sq_redrive_mark(struct store *store, int64_t redrive_n, int64_t sent, int64_t skipped, enum redrive_state state,
-                              struct dlq_err *err)
+enum dlq_code sq_redrive_mark(struct store *store, int64_t redrive_n, int64_t sent, int64_t skipped,
+                              enum redrive_state state, struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	int changed = q_run(&s->w, Q_REDRIVE_MARK, "iiiii", redrive_n, sent, skipped, I(state), s->wall);
@@ -148,15 +153,27 @@ enum dlq_code sq_redrive_mark(struct store *store, int64_t redrive_n, int64_t se
 void redrive_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a, struct store_redrive *out)
 {
 	*out = (struct store_redrive){
-		.n = col(st, 0), .queue_id = col(st, 1), .queue = col_copy(st, 2, a), .state = (enum redrive_state)col(st, 3),
-		.operator = col_copy(st, 4, a), .reason = col_copy(st, 5, a), .until_no = col(st, 6), .cursor_no = col(st, 7),
-		.total = col(st, 8), .sent = col(st, 9), .skipped = col(st, 10), .succeeded = col(st, 11),
-		.failed_again = col(st, 12), .started_at_ms = col(st, 13), .ended_at_ms = col(st, 14),
+	    .n = col(st, 0),
+	    .queue_id = col(st, 1),
+	    .queue = col_copy(st, 2, a),
+	    .state = (enum redrive_state)col(st, 3),
+	    .operator = col_copy(st, 4, a),
+	    .reason = col_copy(st, 5, a),
+	    .until_no = col(st, 6),
+	    .cursor_no = col(st, 7),
+	    .total = col(st, 8),
+	    .sent = col(st, 9),
+	    .skipped = col(st, 10),
+	    .succeeded = col(st, 11),
+	    .failed_again = col(st, 12),
+	    .started_at_ms = col(st, 13),
+	    .ended_at_ms = col(st, 14),
 	};
 	id_redrive(s, out->started_at_ms, out->n, out->redrive_id);
 }
 
-enum dlq_code sq_redrive_active(struct store *store, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err)
+enum dlq_code sq_redrive_active(struct store *store, struct arena *a, struct store_redrive **out, int *n,
+                                struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	sqlite3_stmt *st = q_get(&s->w, Q_REDRIVE_ACTIVE);

@@ -66,7 +66,8 @@ static void write_ready(struct sq_store *s, int64_t queue_id, struct store_send 
 
 static bool is_full(const struct store_counts *c, int64_t max_messages, int64_t max_bytes, int64_t size)
 {
-	return (max_messages && c->ready + c->held + c->leased >= max_messages) || (max_bytes && c->bytes + size > max_bytes);
+	return (max_messages && c->ready + c->held + c->leased >= max_messages) ||
+	       (max_bytes && c->bytes + size > max_bytes);
 }
 
 /* Everything of one message but its payload and its row in ready, which are written many at a time. */
@@ -91,8 +92,8 @@ static void accept(struct sq_store *s, struct sq_queue *q, struct store_counts *
 	c->sent++;
 }
 
-enum dlq_code sq_send(struct store *store, int64_t queue_id, int64_t max_messages, int64_t max_bytes, struct store_send *items,
-                      int n, struct dlq_err *err)
+enum dlq_code sq_send(struct store *store, int64_t queue_id, int64_t max_messages, int64_t max_bytes,
+                      struct store_send *items, int n, struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	struct sq_queue *q = queue_find(s, queue_id);

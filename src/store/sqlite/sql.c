@@ -5,7 +5,7 @@
 
 static const char *const texts[] = {
 #define X(name, sql) sql,
-	STATEMENTS(X)
+    STATEMENTS(X)
 #undef X
 };
 
@@ -118,11 +118,13 @@ static char *bulk_text(enum statement q)
 		const char *comma = i ? "," : "";
 		int o = i * 7;
 		if (q == Q_BULK_PAYLOAD) /* ?1 queue, ?2 received_at */
-			buf_addf(&b, "%s(?%d,?1,?2,?%d,?%d,?%d,0,?%d,?%d,?%d)", comma, o + 3, o + 4, o + 5, o + 6, o + 7, o + 8, o + 9);
+			buf_addf(&b, "%s(?%d,?1,?2,?%d,?%d,?%d,0,?%d,?%d,?%d)", comma, o + 3, o + 4, o + 5, o + 6,
+			         o + 7, o + 8, o + 9);
 		else if (q == Q_BULK_READY) /* ?1 queue */
 			buf_addf(&b, "%s(?1,?%d,?%d,0,0,0,0)", comma, i * 2 + 2, i * 2 + 3);
 		else /* ?1 queue, ?2 until, ?3 worker */
-			buf_addf(&b, "%s(?%d,?1,?2,?%d,?%d,?%d,?%d,?%d,?%d,?3)", comma, o + 4, o + 5, o + 6, o + 7, o + 8, o + 9, o + 10);
+			buf_addf(&b, "%s(?%d,?1,?2,?%d,?%d,?%d,?%d,?%d,?%d,?3)", comma, o + 4, o + 5, o + 6, o + 7,
+			         o + 8, o + 9, o + 10);
 	}
 	return buf_take(&b, NULL);
 }

@@ -4,7 +4,8 @@
 void waiting_add(struct sq_store *s, struct sq_queue *q, const struct waiting *w)
 {
 	struct store_counts *c = queue_touch(s, q);
-	q_run(&s->w, Q_READY_INSERT, "iiiiiii", w->queue_id, w->due, w->seq, w->attempts, w->lease_expirations, w->redrives, w->previous_delay);
+	q_run(&s->w, Q_READY_INSERT, "iiiiiii", w->queue_id, w->due, w->seq, w->attempts, w->lease_expirations,
+	      w->redrives, w->previous_delay);
 	c->ready++;
 	c->retrying += w->attempts > 0;
 	if (w->expires && !w->redrives) {
@@ -62,8 +63,8 @@ static void waiting_lease(struct sq_store *s, int64_t seq, int64_t queue_id, int
 	q_end(st);
 }
 
-enum dlq_code sq_expired_ttl(struct store *store, int64_t now, int max, struct arena *a, struct store_lease *out, int *n,
-                             int64_t *next, struct dlq_err *err)
+enum dlq_code sq_expired_ttl(struct store *store, int64_t now, int max, struct arena *a, struct store_lease *out,
+                             int *n, int64_t *next, struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	sqlite3_stmt *st = q_bind(&s->w, Q_TTL_DUE, "i", I(max) + 1);

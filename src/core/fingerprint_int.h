@@ -1,0 +1,79 @@
+/* fingerprint_int.h - the parts of the fingerprint among each other. Not for other files. */
+#ifndef CORE_FINGERPRINT_INT_H
+#define CORE_FINGERPRINT_INT_H
+
+#include "core/fingerprint.h"
+
+/* Classes of bytes. A chunk is a run of CH_CHUNK bytes; one whose bytes have none of CH_SLOW is copied as it is. */
+enum {
+	CH_ALPHA = 1, CH_DIGIT = 2, CH_HEX = 4, CH_WORD = 8 /* may stand inside a name: letters, digits, _ - $ */,
+	CH_CHUNK = 16, CH_SPACE = 32, CH_SLASH = 64 /* also the backslash */, CH_AT = 128,
+};
+#define CH_SLOW (CH_DIGIT | CH_SLASH | CH_AT)
+extern const uint8_t fp_class[256];
+static inline bool fp_is(char c, unsigned mask)
+{
+	return fp_class[(uint8_t)c] & mask;
+}
+static inline bool fp_alnum(char c)
+{
+	return fp_is(c, CH_ALPHA | CH_DIGIT);
+}
+
+/* ---- what a text is; each returns the length of the match at the start of p, or 0 ---- */
+
+size_t fp_digits(const char *p, const char *end); /* decimal digits, also full-width and Arabic ones */
+size_t fp_uuid(const char *p, const char *end);
+size_t fp_time(const char *p, const char *end);
+size_t fp_ip4(const char *p, const char *end);
+size_t fp_ip6(const char *p, const char *end); /* without brackets */
+size_t fp_email(const char *p, const char *end);
+size_t fp_placeholder(const char *p, const char *end); /* "<num>" and so on */
+size_t fp_unit(const char *p, const char *end, bool *is_size); /* "ms", "KiB"; at the end of a word */
+size_t fp_temp_path(const char *p, const char *end); /* the folder part that makes it temporary */
+bool fp_program_path(const char *p, const char *end); /* of an installed program or its settings */
+/* Whether the letters and digits of [p, end) look drawn by chance. after_prefix: it follows one such as "ch_". */
+bool fp_random(const char *p, const char *end, bool after_prefix);
+bool fp_port_known(unsigned port);
+bool fp_code_prefix(const char *p, const char *end); /* ORA, CS, AADSTS, ...: numbers after it are part of the name */
+bool fp_data_file(const char *p, const char *end);    /* ends like a file of data */
+
+/* ---- words that say what the next number or quoted text is ---- */
+
+enum { W_CODE = 1, W_ERROR = 2, W_HTTP = 4, W_NAME = 8, W_VALUE = 16, W_PARSE = 32, W_WITH = 64, W_NOT_CODE = 128, W_REPLY = 256,
+       W_SCHEMA = 512, /* the next word is a name, whatever it looks like */ W_PROSE = 1024 /* a quoted message follows */ };
+/* list: words, each after a byte with its length. */
+bool fp_listed(const char *list, const char *p, size_t n);
+unsigned fp_word(const char *p, size_t n); /* without regard to case; 0: says nothing */
+bool fp_reason_phrase(const char *p, const char *end); /* " Not Found", " Service Unavailable" */
+
+/* ---- the scanner ---- */
+
+struct fp_scan {
+	const char *start, *end; /* the text; handlers look back to start and never past the end of the line */
+	char *out;
+	size_t n, max;
+	uint32_t rules;
+	struct fingerprint_examples *examples;
+	const char *kept;        /* past the last number kept as a code */
+	const char *no_close[4]; /* per kind of quote: up to here none closes */
+	int depth;               /* of quoted text that is read as a message itself */
+	bool frame;              /* in a frame of a stack trace: all numbers vary */
+	bool full;
+};
+void fp_put(struct fp_scan *s, const char *p, size_t n);
+void fp_note(struct fp_scan *s, enum fingerprint_rule r, const char *p, size_t n);
+/* Writes the placeholder of r for the n bytes at p; merges lists of equal ones. */
+void fp_replace(struct fp_scan *s, enum fingerprint_rule r, const char *p, size_t n);
+const char *fp_rule_placeholder(enum fingerprint_rule r, size_t *n);
+/* Normalises one line (no newline in it). */
+void fp_line(struct fp_scan *s, const char *p, const char *end);
+const char *fp_quoted(struct fp_scan *s, const char *p, const char *end); /* p: the opening quote; returns where to go on */
+const char *fp_chunk(struct fp_scan *s, const char *p, const char *end, const char *line_end, unsigned flags);
+/*
+ * The kinds (W_*) of the word before p, past spaces and at most a few signs; *word is its start or NULL, *signs tells which
+ * of ':' (1) and '=' (2) stand between.
+ */
+unsigned fp_word_before(const struct fp_scan *s, const char *p, const char **word, unsigned *signs);
+
+#endif

@@ -387,6 +387,8 @@ struct store_ops {
 	/* groups: status, mute, note, owner, merge. Empty strings with keep = true leave a text as it is. NOT_FOUND; CONFLICT:
 	 * merge into itself, across queues, into a merged group, or past GROUP_MERGED_MAX. */
 	enum dlq_code (*group_set)(struct store *s, const struct store_group *g, struct dlq_err *err);
+	/* As it stands in the open transaction: what group_set changes. NOT_FOUND. */
+	enum dlq_code (*group_get)(struct store *s, const uint8_t fp[16], struct arena *a, struct store_group *out, struct dlq_err *err);
 
 	/* audit, tokens, notices */
 	enum dlq_code (*audit_add)(struct store *s, const struct store_audit *a, struct dlq_err *err);
@@ -413,6 +415,18 @@ struct store_ops {
 	enum dlq_code (*read_redrives)(struct store_reader *r, int64_t before_n, int limit, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
 	enum dlq_code (*read_redrive)(struct store_reader *r, int64_t n, struct arena *a, struct store_redrive *out, struct dlq_err *err); /* NOT_FOUND */
 	enum dlq_code (*read_audit)(struct store_reader *r, int64_t before_n, int limit, struct arena *a, struct store_audit **out, int *n, struct dlq_err *err);
+	/* The rows after after_n, oldest first: what OP_AUDIT_VERIFY follows. */
+	enum dlq_code (*read_audit_after)(struct store_reader *r, int64_t after_n, int limit, struct arena *a, struct store_audit **out, int *n, struct dlq_err *err);
+	/* The ledger of one redrive in the order in which its members are handled; *next_ord: the next after_ord, 0: no more. */
+	enum dlq_code (*read_redrive_items)(struct store_reader *r, int64_t redrive_n, int64_t after_ord, int limit, struct arena *a, struct store_redrive_item **out, int *n, int64_t *next_ord, struct dlq_err *err);
+	/* Groups that are merged into another are left out of the list; counts of a target have those of its merged groups in them. */
+	enum dlq_code (*read_groups)(struct store_reader *r, const struct store_group_filter *f, struct arena *a, struct store_group_page *out, struct dlq_err *err);
+	enum dlq_code (*read_group)(struct store_reader *r, const uint8_t fp[16], struct arena *a, struct store_group *out, struct dlq_err *err); /* NOT_FOUND */
+	enum dlq_code (*read_group_merged)(struct store_reader *r, int64_t group_id, struct arena *a, struct store_group **out, int *n, struct dlq_err *err);
+	enum dlq_code (*read_group_workers)(struct store_reader *r, int64_t group_id, struct arena *a, struct store_group_worker **out, int *n, struct dlq_err *err);
+	/* Non-empty buckets of a queue (group_id 0) or a group, oldest first, with from_ms <= at_ms < to_ms, at most 1500. step_ms: 60000
+	 * (kept for 25 h) or 3600000 (kept for 8 d). */
+	enum dlq_code (*read_buckets)(struct store_reader *r, int64_t queue_id, int64_t group_id, int64_t step_ms, int64_t from_ms, int64_t to_ms, struct arena *a, struct store_bucket **out, int *n, struct dlq_err *err);
 };
 
 /* ---------- what callers use: s->ops->send(s, ...), r->ops->read_dead(r, ...) ---------- */

@@ -254,6 +254,7 @@ struct store_redrive {
 	int64_t succeeded, failed_again;
 	int64_t started_at_ms, ended_at_ms;
 	int64_t group_id;         /* the dead letters of one group (and those merged into it), or 0 */
+	uint8_t group_fp[16];     /* of group_id; out */
 	struct redrive_guard guard;
 	struct str halted_why;    /* REDRIVE_HALTED: what stopped it, with numbers */
 	int64_t canary_until;     /* schedule time; the canary's wait ends then; 0: not waiting */

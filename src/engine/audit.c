@@ -5,7 +5,7 @@ enum dlq_code audit_row(struct engine *e, struct batch *b, const struct engine_o
                         struct str queue, struct str target, struct str reason, struct str detail, struct dlq_err *err)
 {
 	struct store_audit row = {.at_ms = b->wall,
-	                          .operator= op->operator.n
+	                          .operator= op && op->operator.n
 	                          ? op->operator: STR("dlq"),
 	                          .action = str_of(action),
 	                          .queue = queue,

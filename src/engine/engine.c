@@ -54,7 +54,7 @@ static int64_t op_cost(const struct engine_op *op)
 	case OP_SETTLE:
 		for (int i = 0; i < op->u.settle.n; i++) {
 			const struct failure *f = &op->u.settle.items[i].failure;
-			n += (int64_t)(f->type.n + f->message.n + f->detail.n + sizeof(op->u.settle.items[i]));
+			n += (int64_t)(f->type.n + f->message.n + f->detail.n + f->fingerprint.n + sizeof(op->u.settle.items[i]));
 		}
 		return n;
 	case OP_REDRIVE:
@@ -249,6 +249,7 @@ static void engine_free(struct engine *e)
 	queues_free(e);
 	tokens_free(e);
 	arena_release(&e->redrive_arena);
+	mem_free(e->runs);
 	arena_release(&e->scratch);
 	pthread_cond_destroy(&e->in_cond);
 	pthread_cond_destroy(&e->read_cond);
@@ -263,6 +264,7 @@ static void engine_free(struct engine *e)
 	mem_free(e->nonces);
 	mem_free(e->claimed);
 	mem_free(e->seqs);
+	group_keys_free(e->group_keys);
 	mem_free(e->dir);
 	mem_free(e);
 }
@@ -302,6 +304,7 @@ enum dlq_code engine_open(const struct engine_options *o, struct engine **out, s
 	e->nonces = mem_array(RECEIVE_MAX, sizeof(*e->nonces));
 	e->claimed = mem_array(RECEIVE_MAX, sizeof(*e->claimed));
 	e->seqs = mem_array(REDRIVE_STEP, sizeof(*e->seqs));
+	e->group_keys = group_keys_new();
 	if (o->seed)
 		rnd_seed(&e->rnd, o->seed);
 	else

@@ -84,7 +84,7 @@ struct engine_op {
 			int max;                        /* 1 to 1000 */
 			int64_t wait_ms;                /* long poll, 0 to 60000 */
 			int64_t visibility_timeout_ms;  /* 0: the policy's; 1000 to 12 h (43200000) */
-			struct str worker;
+			struct str worker, worker_version; /* may be empty */
 			int64_t max_bytes;              /* stop before the bodies together exceed this; 0: 16 MiB; at least one is given */
 			struct engine_delivery *items; int n; /* out */
 			int64_t deadline;               /* the engine's, as all below */
@@ -92,7 +92,7 @@ struct engine_op {
 			int heap_index;
 			bool cancelled;
 		} receive;
-		struct { struct engine_settle_item *items; int n; struct str worker; } settle;
+		struct { struct engine_settle_item *items; int n; struct str worker, worker_version; } settle;
 		struct { struct str receipt; int64_t visibility_timeout_ms; int64_t lease_until_wall_ms; } extend;
 		struct { struct queue_config *config; bool created; bool from_file; int64_t *engine_id; /* the engine's */ } queue_put; /* the engine takes one reference on success */
 		struct { bool paused; } queue_pause;

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/rnd.h"
 #include "engine/engine.h"
+#include "engine/guard.h"
 
 #define NEVER INT64_MAX
 #define RECEIVE_MAX 1000
@@ -37,6 +38,8 @@
 #define REDRIVE_STEP 1000
 #define ARCHIVE_STEP 64
 #define BATCH_BYTES_MAX ((int64_t)8 << 20)
+#define GROUP_MEMO 8         /* fingerprints remembered */
+#define WORKER_VERSIONS 256  /* workers whose version is remembered */
 #define DELIVERY_COST 256 /* what one message counts in it besides its body */
 
 struct equeue {
@@ -70,7 +73,24 @@ struct batch {
 	struct engine_op *after_op;
 };
 
-struct token; /* tokens.c */
+/* What a running redrive needs besides its row; lost with a restart and then made again. */
+struct redrive_run {
+	int64_t n;
+	struct guard_base base;
+	struct guard_bucket bucket;
+	int64_t next_at; /* a rated one has nothing to do before */
+};
+
+/* The last failures of redriven messages, for the text of a halt. */
+#define REDRIVE_ERRORS 8
+#define REDRIVE_ERROR_MAX 300
+struct redrive_error {
+	int64_t seq;
+	char text[REDRIVE_ERROR_MAX];
+};
+
+struct group_keys; /* group_key.c */
+struct token;      /* tokens.c */
 
 struct engine {
 	struct engine_options o;
@@ -102,13 +122,20 @@ struct engine {
 	uint64_t due_gen;
 	int64_t next_lease, next_ttl, next_retention, next_dedup; /* schedule time; lower bounds */
 	bool redrives_reload;
+	bool redrives_outcome; /* a redriven message had its outcome since redrives_step */
 	struct arena redrive_arena;
 	struct store_redrive *redrives;
 	int n_redrives;
+	struct redrive_run *runs; /* one for each of redrives */
+	int n_runs;
+	int redrive_turn;
+	struct redrive_error redrive_errors[REDRIVE_ERRORS];
+	int next_redrive_error;
 	struct arena scratch;
 	int64_t *nonces;
 	struct store_delivery *claimed;
 	int64_t *seqs;
+	struct group_keys *group_keys;
 	bool archive_failing;
 	int64_t commits_since_maintain;
 	int64_t probe_at;
@@ -182,6 +209,8 @@ enum dlq_code op_queue_pause(struct engine *e, struct batch *b, struct engine_op
 enum dlq_code op_apply_queues(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_redrive(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_redrive_control(struct engine *e, struct batch *b, struct engine_op *op);
+enum dlq_code op_restore(struct engine *e, struct batch *b, struct engine_op *op);
+enum dlq_code op_group_set(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_discard(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_audit(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_token_add(struct engine *e, struct batch *b, struct engine_op *op);
@@ -192,13 +221,27 @@ enum dlq_code op_notice_settle(struct engine *e, struct batch *b, struct engine_
 /* ops_message.c */
 /* Leases what is deliverable for op; op->u.receive.n may stay 0. */
 enum dlq_code receive_fill(struct engine *e, struct batch *b, struct equeue *q, struct engine_op *op) MUST_USE;
-/* Applies route's answer to a leased message. item: NULL, or where the answer is told. */
+/* Who failed. Empty parts: as the lease says, as the worker said when it received. */
+struct worker_id {
+	struct str name, version;
+};
+/* Classifies the failure and applies route's answer to a leased message. item: NULL, or where the answer is told. */
 enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, const struct store_lease *l,
-                         enum outcome outcome, const struct failure *f, struct str worker, int64_t retry_after_ms,
+                         enum outcome said, const struct failure *f, struct worker_id worker, int64_t retry_after_ms,
                          struct engine_settle_item *item, struct dlq_err *err) MUST_USE;
 int64_t retention_due_ms(struct engine *e, struct batch *b, const struct equeue *q, const struct store_lease *l);
 bool queue_due_known(const struct engine *e, const struct equeue *q);
 void queue_due_at(struct engine *e, struct equeue *q, int64_t due); /* something becomes deliverable at due */
+
+/* ---- group_key.c: writer ---- */
+struct group_keys *group_keys_new(void);
+void group_keys_free(struct group_keys *g); /* takes NULL */
+int64_t group_keys_made(const struct group_keys *g);
+/* The group of a failed delivery. given: a fingerprint that the worker or a rule set, or empty. Valid until the next call. */
+const struct store_group_key *group_key(struct engine *e, const struct equeue *q, const struct store_attempt *at,
+                                        struct str given);
+void worker_version_learn(struct engine *e, struct str worker, struct str version);
+struct str worker_version_of(const struct engine *e, struct str worker); /* empty: not known */
 
 /* ---- ops_queue.c ---- */
 struct equeue *equeue_find(struct engine *e, struct str name);   /* writer, or under table_lock */
@@ -210,9 +253,27 @@ void queues_free(struct engine *e);
 /* Settings of every queue, one reference each; the caller unrefs them and frees the array with mem_free. Any thread. */
 int engine_queue_snapshot(struct engine *e, struct queue_config ***out);
 
-/* ---- ops_dead.c ---- */
+/* ---- redrive_run.c: writer ---- */
 enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *err) MUST_USE;
-bool redrives_running(const struct engine *e);
+/* When a redrive has something to do; 0: now, NEVER: none. */
+int64_t redrives_next(const struct engine *e);
+/* e->redrives again from the store, if they may have changed. */
+enum dlq_code redrives_load(struct engine *e, struct batch *b, struct dlq_err *err) MUST_USE;
+struct store_redrive *redrive_active_by_id(struct engine *e, struct str id);
+/* Puts at most max members back. *taken: how many were met; fewer than max: there are no more. */
+enum dlq_code redrive_move(struct engine *e, struct batch *b, struct store_redrive *r, const struct str *body, int max,
+                           int *taken, struct dlq_err *err) MUST_USE;
+enum dlq_code redrive_finish(struct engine *e, struct batch *b, struct store_redrive *r, struct dlq_err *err) MUST_USE;
+/* A redriven message died again. */
+void redrive_failed(struct engine *e, int64_t seq, struct str type, struct str message);
+
+/* ---- read_groups.c: any thread with its own reader ---- */
+/* By fingerprint text; NOT_FOUND. */
+enum dlq_code group_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_group *out,
+                          struct dlq_err *err) MUST_USE;
+enum dlq_code group_missing(struct str id, struct dlq_err *err); /* NOT_FOUND with its text */
+enum dlq_code read_groups(struct engine *e, struct store_reader *r, struct engine_op *op) MUST_USE;
+enum dlq_code read_group(struct engine *e, struct store_reader *r, struct engine_op *op) MUST_USE;
 
 /* ---- timers.c ---- */
 enum dlq_code timers_run(struct engine *e, struct batch *b, struct dlq_err *err) MUST_USE;
@@ -226,6 +287,7 @@ void timers_reset(struct engine *e); /* nothing known: look everything up again 
 void archive_step(struct engine *e, int64_t now);
 
 /* ---- audit.c ---- */
+/* op NULL: the engine itself did it. */
 enum dlq_code audit_row(struct engine *e, struct batch *b, const struct engine_op *op, const char *action,
                         struct str queue, struct str target, struct str reason, struct str detail,
                         struct dlq_err *err) MUST_USE;

@@ -35,6 +35,20 @@ enum dlq_code guard_check(const struct redrive_guard *g, struct dlq_err *err)
 	return DLQ_OK;
 }
 
+void guard_describe(const struct redrive_guard *g, struct buf *out)
+{
+	char wait[32];
+	duration_human(g->canary_wait_ms ? g->canary_wait_ms : CANARY_WAIT_DEFAULT_MS, wait);
+	if (g->first)
+		buf_addf(out, ", first %" PRId64 " and up to %s for their outcomes", g->first, wait);
+	if (g->rate > 0)
+		buf_addf(out, ", %g/s", g->rate);
+	if (g->stop_count)
+		buf_addf(out, ", stop at %" PRId64 " failures", g->stop_count);
+	if (g->stop_percent > 0)
+		buf_addf(out, ", stop above %g%% failures", g->stop_percent);
+}
+
 enum guard_phase guard_phase(const struct store_redrive *r)
 {
 	if (!r->guard.first || r->canary_until == CANARY_PASSED)

@@ -26,6 +26,9 @@ bool guard_set(const struct redrive_guard *g);
 /* BAD_REQUEST with the name of the part that is out of its range. */
 enum dlq_code guard_check(const struct redrive_guard *g, struct dlq_err *err) MUST_USE;
 
+/* ", first 5, 100/s, stop at 10%" for the audit log. */
+void guard_describe(const struct redrive_guard *g, struct buf *out);
+
 enum guard_phase { GUARD_CANARY, GUARD_WAIT, GUARD_RAMP };
 enum guard_phase guard_phase(const struct store_redrive *r);
 

@@ -15,10 +15,10 @@ static enum dlq_code member_check(struct engine *e, const struct engine_op *op, 
 		return err_set(err, DLQ_NOT_FOUND, "dead letter %s is of queue " STR_FMT ", not of " STR_FMT, d->dlq_id,
 		               STR_ARG(d->queue), STR_ARG(op->queue));
 	const struct equeue *q = equeue_by_id(e, d->queue_id);
-	if (q && d->state == DEAD_DEAD && d->redrives >= q->config->policy.max_redrives)
+	if (q && d->state == DEAD_DEAD && d->redrives >= q->config->policy.max_redrives && !op->u.redrive.override_limit)
 		return err_set(err, DLQ_CONFLICT,
 		               "dead letter %s was redriven %d times, queue " STR_FMT
-		               " allows %d (max_redrives); raise it or discard the dead letter",
+		               " allows %d (max_redrives); override that, raise it or discard the dead letter",
 		               d->dlq_id, d->redrives, STR_ARG(q->name), q->config->policy.max_redrives);
 	return DLQ_OK;
 }
@@ -68,214 +68,93 @@ static enum dlq_code redrive_check(struct engine_op *op)
 		               REDRIVE_IDS_MAX);
 	if (op->u.redrive.body && n != 1)
 		return err_set(&op->err, DLQ_BAD_REQUEST, "a replacement body needs exactly one id, %d are given", n);
-	return reason_check(op->u.redrive.reason, &op->err);
-}
-
-/* One step of one redrive. *left: members may be left. */
-static enum dlq_code redrive_step(struct engine *e, struct batch *b, const struct store_redrive *r,
-                                  const struct str *body, int max, bool *left, struct store_redrive *told,
-                                  struct dlq_err *err)
-{
-	int n = 0;
-	int64_t sent = 0, skipped = 0;
-	struct dlq_err member_err;
-	enum dlq_code c = e->ops->redrive_next(e->store, r->n, max, e->seqs, &n, err);
-	if (c)
-		return c;
-	for (int i = 0; i < n; i++) {
-		member_err = (struct dlq_err){0};
-		c = e->ops->redrive_one(e->store, e->seqs[i], r->n, str_of(r->redrive_id), body, r->operator, r->reason,
-		                        b->now, &member_err);
-		if (store_fatal(c)) {
-			*err = member_err;
-			return c;
-		}
-		if (c)
-			skipped++; /* changed since the redrive started */
-		else
-			sent++;
-	}
-	*left = n == max;
-	enum redrive_state state = *left ? REDRIVE_RUNNING : REDRIVE_DONE;
-	if (sent)
-		e->due_gen++; /* of whatever queues they are */
-	if (told) {
-		told->sent += sent;
-		told->skipped += skipped;
-		told->state = state;
-		told->ended_at_ms = *left ? 0 : b->wall;
-	}
-	return e->ops->redrive_mark(e->store, r->n, sent, skipped, state, err);
+	if (op->u.redrive.body && guard_set(&op->u.redrive.guard))
+		return err_set(&op->err, DLQ_BAD_REQUEST,
+		               "a replacement body goes back at once; leave first, rate and stop_at out");
+	if (n && op->u.redrive.group.n)
+		return err_set(&op->err, DLQ_BAD_REQUEST, "ids and a group are given; choose by one of them");
+	enum dlq_code c = guard_check(&op->u.redrive.guard, &op->err);
+	return c ? c : reason_check(op->u.redrive.reason, &op->err);
 }
 
 static enum dlq_code redrive_start(struct engine *e, struct batch *b, struct engine_op *op, struct store_redrive *r,
                                    const int64_t *seqs)
 {
-	int n = op->u.redrive.n_ids;
+	int n = op->u.redrive.n_ids, taken = 0;
 	struct buf detail = {0};
 	enum dlq_code c = e->ops->redrive_create(e->store, r, seqs, n, &op->err);
 	if (!c) {
-		buf_addf(&detail, "%" PRId64 " dead letters%s", r->total, op->u.redrive.body ? ", body replaced" : "");
+		buf_addf(&detail, "%" PRId64 " dead letters%s%s", r->total, op->u.redrive.body ? ", body replaced" : "",
+		         op->u.redrive.override_limit ? ", max_redrives overridden" : "");
+		guard_describe(&r->guard, &detail);
 		c = audit_row(e, b, op, "redrive.start", r->queue,
 		              n == 1 ? op->u.redrive.ids[0] : str_of(r->redrive_id), op->u.redrive.reason,
 		              buf_str(&detail), &op->err);
 	}
 	buf_release(&detail);
+	/* One message goes back at once, with its replacement, which so needs no place to wait in. */
+	if (!c && n == 1 && !guard_set(&r->guard)) {
+		c = redrive_move(e, b, r, op->u.redrive.body, 2, &taken, &op->err);
+		return c ? c : redrive_finish(e, b, r, &op->err);
+	}
+	e->redrives_reload = true;
+	return c;
+}
+
+/* What is to be put back: r->queue_id, r->group_id or seqs; and r->total. */
+static enum dlq_code members_choose(struct engine *e, struct engine_op *op, struct store_redrive *r, int64_t *seqs)
+{
+	struct store_group g;
+	struct equeue *q = NULL;
+	int n = op->u.redrive.n_ids;
+	enum dlq_code c = DLQ_OK;
+	if (n) {
+		c = members_find(e, op, seqs, &q);
+	} else if (op->u.redrive.group.n) {
+		c = group_by_id(e->wreader, op->u.redrive.group, &e->scratch, &g, &op->err);
+		if (!c && op->queue.n && !str_eq(op->queue, g.queue))
+			c = err_set(&op->err, DLQ_NOT_FOUND, "group " STR_FMT " is of queue " STR_FMT ", not of " STR_FMT,
+			            STR_ARG(op->u.redrive.group), STR_ARG(g.queue), STR_ARG(op->queue));
+		q = c ? NULL : equeue_by_id(e, g.queue_id);
+		if (!c && !q)
+			c = err_set(&op->err, DLQ_CONFLICT, "the queue of group " STR_FMT " was deleted",
+			            STR_ARG(op->u.redrive.group));
+	} else {
+		q = equeue_need(e, op);
+		c = q ? DLQ_OK : DLQ_NOT_FOUND;
+	}
+	if (!c && !n && !q->config->policy.max_redrives && !op->u.redrive.override_limit)
+		c = err_set(&op->err, DLQ_CONFLICT, "queue " STR_FMT " allows no redrives (max_redrives is 0)",
+		            STR_ARG(q->name));
 	if (c)
 		return c;
-	/* One message goes back at once, with its replacement, which so needs no place to wait in. */
-	bool left = true;
-	if (n == 1)
-		c = redrive_step(e, b, r, op->u.redrive.body, 2, &left, r, &op->err);
-	else
-		e->redrives_reload = true;
-	return c;
+	bool by_group = op->u.redrive.group.n > 0;
+	r->queue_id = n ? 0 : q->queue_id;
+	r->group_id = by_group ? g.group_id : 0;
+	r->queue = q ? arena_str(&op->arena, q->name) : (struct str){0};
+	r->total = n ? n : by_group ? g.dead : 0;
+	return DLQ_OK;
 }
 
 enum dlq_code op_redrive(struct engine *e, struct batch *b, struct engine_op *op)
 {
 	struct store_redrive *r = &op->u.redrive.out;
-	int n = op->u.redrive.n_ids;
-	struct equeue *q = NULL;
 	*r = (struct store_redrive){0};
 	enum dlq_code c = redrive_check(op);
 	if (c)
 		return c;
-	int64_t *seqs = arena_alloc(&e->scratch, (size_t)(n + 1) * sizeof(*seqs));
-	if (n) {
-		c = members_find(e, op, seqs, &q);
-	} else {
-		q = equeue_need(e, op);
-		c = q ? DLQ_OK : DLQ_NOT_FOUND;
-		if (q && !q->config->policy.max_redrives)
-			c = err_set(&op->err, DLQ_CONFLICT, "queue " STR_FMT " allows no redrives (max_redrives is 0)",
-			            STR_ARG(q->name));
-	}
+	int64_t *seqs = arena_alloc(&e->scratch, (size_t)(op->u.redrive.n_ids + 1) * sizeof(*seqs));
+	c = members_choose(e, op, r, seqs);
 	if (!c)
 		c = batch_tx(e, b, &op->err);
 	if (c)
 		return c;
-	r->queue_id = n ? 0 : q->queue_id;
-	r->queue = q ? arena_str(&op->arena, q->name) : (struct str){0};
+	if (r->queue_id && !r->group_id)
+		r->total = e->ops->queue_counts(e->store, r->queue_id)->dead;
 	r->operator= op->operator.n ? op->operator: STR("dlq");
 	r->reason = op->u.redrive.reason;
-	r->total = n ? n : e->ops->queue_counts(e->store, q->queue_id)->dead;
+	r->guard = op->u.redrive.guard;
 	return op->u.redrive.dry_run ? DLQ_OK : redrive_start(e, b, op, r, seqs);
-}
-
-/* ---- redrive: running ---- */
-
-static enum dlq_code redrives_load(struct engine *e, struct batch *b, struct dlq_err *err)
-{
-	if (!e->redrives_reload)
-		return DLQ_OK;
-	enum dlq_code c = batch_tx(e, b, err);
-	if (c)
-		return c;
-	arena_reset(&e->redrive_arena);
-	e->n_redrives = 0;
-	c = e->ops->redrive_active(e->store, &e->redrive_arena, &e->redrives, &e->n_redrives, err);
-	e->redrives_reload = c != DLQ_OK;
-	return c;
-}
-
-bool redrives_running(const struct engine *e)
-{
-	if (e->redrives_reload)
-		return true;
-	for (int i = 0; i < e->n_redrives; i++)
-		if (e->redrives[i].state == REDRIVE_RUNNING)
-			return true;
-	return false;
-}
-
-/* A bounded part of the running redrives, shared fairly; the next batch goes on. */
-enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *err)
-{
-	enum dlq_code c = redrives_load(e, b, err);
-	int running = 0;
-	for (int i = 0; i < e->n_redrives && !c; i++)
-		running += e->redrives[i].state == REDRIVE_RUNNING;
-	if (c || !running)
-		return c;
-	c = batch_tx(e, b, err);
-	int share = REDRIVE_STEP / running > 10 ? REDRIVE_STEP / running : 10;
-	for (int i = 0; i < e->n_redrives && !c; i++) {
-		bool left = true;
-		if (e->redrives[i].state != REDRIVE_RUNNING)
-			continue;
-		c = redrive_step(e, b, &e->redrives[i], NULL, share, &left, NULL, err);
-		if (!c && !left)
-			e->redrives[i].state = REDRIVE_DONE;
-	}
-	return c;
-}
-
-static struct store_redrive *active_by_id(struct engine *e, struct str id)
-{
-	for (int i = 0; i < e->n_redrives; i++)
-		if (str_eqz(id, e->redrives[i].redrive_id) &&
-		    (e->redrives[i].state == REDRIVE_RUNNING || e->redrives[i].state == REDRIVE_PAUSED))
-			return &e->redrives[i];
-	return NULL;
-}
-
-static void redrive_copy(struct arena *a, const struct store_redrive *r, struct store_redrive *out)
-{
-	*out = *r;
-	out->queue = arena_str(a, r->queue);
-	out->operator= arena_str(a, r->operator);
-	out->reason = arena_str(a, r->reason);
-}
-
-static enum dlq_code not_active(struct engine *e, struct engine_op *op)
-{
-	struct arena a = {0};
-	struct store_redrive r;
-	int64_t n;
-	enum dlq_code c = store_id_seq(op->u.redrive_control.id, &n, &op->err);
-	if (!c)
-		c = e->ops->read_redrive(e->wreader, n, &a, &r, &op->err);
-	if (!c && !str_eqz(op->u.redrive_control.id, r.redrive_id))
-		c = DLQ_NOT_FOUND;
-	if (c == DLQ_NOT_FOUND)
-		err_set(&op->err, c, "there is no redrive " STR_FMT,
-		        (int)(op->u.redrive_control.id.n > 64 ? 64 : op->u.redrive_control.id.n),
-		        op->u.redrive_control.id.p);
-	else if (!c)
-		c = err_set(&op->err, DLQ_CONFLICT, "redrive %s has ended (%s)", r.redrive_id,
-		            redrive_state_name(r.state));
-	arena_release(&a);
-	return c;
-}
-
-enum dlq_code op_redrive_control(struct engine *e, struct batch *b, struct engine_op *op)
-{
-	enum redrive_state want = op->u.redrive_control.want;
-	e->redrives_reload = true; /* the counts shown are then the store's own */
-	enum dlq_code c = redrives_load(e, b, &op->err);
-	if (c)
-		return c;
-	struct store_redrive *r = active_by_id(e, op->u.redrive_control.id);
-	if (!r)
-		return not_active(e, op);
-	if (r->state == want)
-		return err_set(&op->err, DLQ_CONFLICT, "redrive %s is %s already", r->redrive_id,
-		               redrive_state_name(want));
-	c = e->ops->redrive_mark(e->store, r->n, 0, 0, want, &op->err);
-	const char *action = want == REDRIVE_PAUSED    ? "redrive.pause"
-	                     : want == REDRIVE_RUNNING ? "redrive.resume"
-	                                               : "redrive.cancel";
-	if (!c)
-		c = audit_row(e, b, op, action, r->queue, str_of(r->redrive_id), (struct str){0}, (struct str){0},
-		              &op->err);
-	if (c)
-		return c;
-	r->state = want;
-	redrive_copy(&op->arena, r, &op->u.redrive_control.out);
-	if (want == REDRIVE_CANCELLED)
-		op->u.redrive_control.out.ended_at_ms = b->wall;
-	return DLQ_OK;
 }
 
 /* ---- discard ---- */
@@ -297,6 +176,28 @@ enum dlq_code op_discard(struct engine *e, struct batch *b, struct engine_op *op
 		              (struct str){0}, &op->err);
 	if (!c)
 		e->due_gen++; /* it may have held followers back */
+	return c;
+}
+
+/* A discarded dead letter is dead again, until the end of the retention it had. */
+enum dlq_code op_restore(struct engine *e, struct batch *b, struct engine_op *op)
+{
+	struct store_dead d;
+	enum dlq_code c = reason_check(op->u.discard.reason, &op->err);
+	if (!c)
+		c = dead_by_id(e->wreader, op->u.discard.id, &e->scratch, &d, &op->err);
+	if (!c && op->queue.n && !str_eq(op->queue, d.queue))
+		c = err_set(&op->err, DLQ_NOT_FOUND, "dead letter %s is of queue " STR_FMT, d.dlq_id, STR_ARG(d.queue));
+	if (!c)
+		c = batch_tx(e, b, &op->err);
+	if (!c)
+		c = e->ops->restore_one(e->store, d.seq, op->operator.n ? op->operator : STR("dlq"), op->u.discard.reason,
+		                        &op->err);
+	if (!c)
+		c = audit_row(e, b, op, "dead.restore", d.queue, op->u.discard.id, op->u.discard.reason, (struct str){0},
+		              &op->err);
+	if (!c)
+		e->due_gen++; /* it holds followers back again */
 	return c;
 }
 

@@ -176,6 +176,9 @@ static enum dlq_code receive_check(struct engine_op *op)
 	if (op->u.receive.worker.n > FAILURE_TYPE_MAX)
 		return err_set(&op->err, DLQ_BAD_REQUEST, "the worker's name has %zu bytes, at most %d are allowed",
 		               op->u.receive.worker.n, FAILURE_TYPE_MAX);
+	if (op->u.receive.worker_version.n > FAILURE_TYPE_MAX)
+		return err_set(&op->err, DLQ_BAD_REQUEST, "the worker's version has %zu bytes, at most %d are allowed",
+		               op->u.receive.worker_version.n, FAILURE_TYPE_MAX);
 	return DLQ_OK;
 }
 
@@ -191,6 +194,7 @@ enum dlq_code op_receive(struct engine *e, struct batch *b, struct engine_op *op
 		return DLQ_NOT_FOUND;
 	if (e->draining || op->u.receive.cancelled)
 		return DLQ_OK;
+	worker_version_learn(e, op->u.receive.worker, op->u.receive.worker_version);
 	/* Who waits already comes first. */
 	bool wait = q->paused || q->park_head || (queue_due_known(e, q) && q->next_due > b->now);
 	if (!wait) {
@@ -262,10 +266,25 @@ static enum dlq_code lease_release(struct engine *e, struct batch *b, struct equ
 	return DLQ_OK;
 }
 
+/* The message of an ended lease names the worker; which one it was says nothing about the failure. */
+static const struct store_group_key *group_of(struct engine *e, const struct equeue *q, const struct store_attempt *at,
+                                              struct str given)
+{
+	struct store_attempt alike = *at;
+	if (at->outcome == OUTCOME_LEASE_EXPIRED)
+		alike.message = STR("the worker did not settle before its lease ended");
+	return group_key(e, q, &alike, given);
+}
+
 enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, const struct store_lease *l,
-                         enum outcome outcome, const struct failure *f, struct str worker, int64_t retry_after_ms,
+                         enum outcome said, const struct failure *f, struct worker_id worker, int64_t retry_after_ms,
                          struct engine_settle_item *item, struct dlq_err *err)
 {
+	/* A rule may reclassify what a worker said; what the engine saw itself it may only name. */
+	const struct classify_rule *rule =
+	    said == OUTCOME_RELEASE || !q->config->policy.n_rules ? NULL : classify_find(&q->config->policy, f);
+	bool by_rule = rule && rule->outcome != OUTCOME_COUNT && said != OUTCOME_LEASE_EXPIRED;
+	enum outcome outcome = by_rule ? rule->outcome : said;
 	struct route_msg m = {l->attempts, l->lease_expirations, l->previous_delay_ms};
 	struct route_outcome o = {outcome, outcome == OUTCOME_TRANSIENT ? retry_after_ms : 0,
 	                          outcome == OUTCOME_RELEASE ? retry_after_ms : 0};
@@ -280,10 +299,13 @@ enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, co
 	    .error_type = cut(f->type, FAILURE_TYPE_MAX),
 	    .message = cut(f->message, FAILURE_MESSAGE_MAX),
 	    .detail = cut(f->detail, FAILURE_DETAIL_MAX),
-	    .worker = cut(worker.n ? worker : l->worker, FAILURE_TYPE_MAX),
+	    .worker = cut(worker.name.n ? worker.name : l->worker, FAILURE_TYPE_MAX),
 	    .http_status = f->http_status,
 	    .exit_code = f->exit_code,
 	};
+	at.worker_version = cut(worker.version.n ? worker.version : worker_version_of(e, at.worker), FAILURE_TYPE_MAX);
+	if (eff.kind != EFFECT_RELEASE)
+		at.group = group_of(e, q, &at, rule && rule->fingerprint.n ? rule->fingerprint : f->fingerprint);
 	if (eff.kind == EFFECT_RELEASE) {
 		c = lease_release(e, b, q, l, &eff, item, err);
 	} else if (eff.kind == EFFECT_RETRY) {
@@ -301,6 +323,8 @@ enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, co
 		c = e->ops->bury(e->store, l, &at, eff.lease_expirations, eff.reason, retention_due_ms(e, b, q, l),
 		                 notify, dlq_id, err);
 		b->notices = b->notices || notify;
+		if (!c && l->redrives)
+			redrive_failed(e, l->seq, at.error_type, at.message);
 	}
 	if (c)
 		return c;
@@ -327,8 +351,10 @@ static enum dlq_code settle_ok(struct engine *e, struct equeue *q, const struct 
 	if (unheld)
 		queue_due_forget(e, q);
 	/* A redriven one whose retention passed meanwhile is due for the archive now. */
-	if (e->ops->queue_counts(e->store, q->queue_id)->redriving != redriving)
+	if (e->ops->queue_counts(e->store, q->queue_id)->redriving != redriving) {
 		e->next_retention = min64(e->next_retention, clock_now_ms(e->clock) + 60000);
+		e->redrives_outcome = true;
+	}
 	return DLQ_OK;
 }
 
@@ -350,10 +376,8 @@ static enum dlq_code settle_one(struct engine *e, struct batch *b, struct equeue
 	enum dlq_code c = e->ops->lease_get(e->store, q->queue_id, r.seq, r.nonce, &e->scratch, &l, &op->err);
 	if (c)
 		return c;
-	enum outcome outcome = it->outcome;
-	if (outcome == OUTCOME_TRANSIENT || outcome == OUTCOME_PERMANENT)
-		outcome = classify(&q->config->policy, &it->failure, outcome);
-	return lease_fail(e, b, q, &l, outcome, &it->failure, op->u.settle.worker, it->retry_after_ms, it, &op->err);
+	struct worker_id worker = {op->u.settle.worker, op->u.settle.worker_version};
+	return lease_fail(e, b, q, &l, it->outcome, &it->failure, worker, it->retry_after_ms, it, &op->err);
 }
 
 enum dlq_code op_settle(struct engine *e, struct batch *b, struct engine_op *op)

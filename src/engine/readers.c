@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/audit_chain.h"
 #include "engine/engine_int.h"
 
 static enum dlq_code no_dead(struct str id, struct dlq_err *err)
@@ -120,15 +121,79 @@ static enum dlq_code read_body(struct store_reader *r, struct engine_op *op)
 	return c;
 }
 
-static enum dlq_code read_redrive(struct store_reader *r, struct engine_op *op)
+static enum dlq_code redrive_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_redrive *out,
+                                   struct dlq_err *err)
 {
 	int64_t n;
-	struct str id = op->u.read_redrive.id;
-	enum dlq_code c = store_id_seq(id, &n, &op->err);
+	enum dlq_code c = store_id_seq(id, &n, err);
 	if (!c)
-		c = r->ops->read_redrive(r, n, &op->arena, &op->u.read_redrive.out, &op->err);
-	if (c == DLQ_NOT_FOUND || (!c && !str_eqz(id, op->u.read_redrive.out.redrive_id)))
-		return err_set(&op->err, DLQ_NOT_FOUND, "there is no redrive %.*s", (int)(id.n > 64 ? 64 : id.n), id.p);
+		c = r->ops->read_redrive(r, n, a, out, err);
+	if (c == DLQ_NOT_FOUND || (!c && !str_eqz(id, out->redrive_id)))
+		return err_set(err, DLQ_NOT_FOUND, "there is no redrive %.*s", (int)(id.n > 64 ? 64 : id.n), id.p);
+	return c;
+}
+
+static enum dlq_code read_redrive(struct store_reader *r, struct engine_op *op)
+{
+	return redrive_by_id(r, op->u.read_redrive.id, &op->arena, &op->u.read_redrive.out, &op->err);
+}
+
+/* The ledger, page by page. */
+static enum dlq_code read_redrive_items(struct store_reader *r, struct engine_op *op)
+{
+	struct store_redrive job;
+	enum dlq_code c = limit_check(op->u.read_redrive_items.limit, &op->err);
+	if (!c)
+		c = redrive_by_id(r, op->u.read_redrive_items.id, &op->arena, &job, &op->err);
+	if (!c)
+		c = r->ops->read_redrive_items(r, job.n, op->u.read_redrive_items.after_ord, op->u.read_redrive_items.limit,
+		                               &op->arena, &op->u.read_redrive_items.items, &op->u.read_redrive_items.n,
+		                               &op->u.read_redrive_items.next_ord, &op->err);
+	return c;
+}
+
+/* ---- the audit chain ---- */
+
+#define VERIFY_PAGE 500
+#define VERIFY_PAGES 20 /* rows of one operation: the caller comes again with what it got back */
+
+/* One page. False: nothing is left, or a row does not fit. */
+static bool verify_page(struct engine_op *op, const struct store_audit *rows, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const struct store_audit *a = &rows[i];
+		const struct audit_link link = {a->n,      a->at_ms,  a->operator, a->action, a->queue,
+		                                a->target, a->reason, a->outcome,  a->detail};
+		audit_chain_next(op->u.audit_verify.hash, &link, op->u.audit_verify.hash);
+		op->u.audit_verify.rows++;
+		op->u.audit_verify.after_n = a->n;
+		if (memcmp(op->u.audit_verify.hash, a->hash, sizeof(a->hash))) {
+			op->u.audit_verify.broken_n = a->n;
+			return false;
+		}
+	}
+	return n == VERIFY_PAGE;
+}
+
+/* after_n 0 starts at the first row with the link before it, all zero; else it goes on from after_n and hash. */
+static enum dlq_code audit_verify(struct store_reader *r, struct engine_op *op)
+{
+	enum dlq_code c = DLQ_OK;
+	bool more = true;
+	if (op->u.audit_verify.after_n < 0)
+		return err_set(&op->err, DLQ_BAD_REQUEST, "the row to go on from is negative");
+	if (!op->u.audit_verify.after_n)
+		memset(op->u.audit_verify.hash, 0, sizeof(op->u.audit_verify.hash));
+	op->u.audit_verify.rows = op->u.audit_verify.broken_n = 0;
+	for (int page = 0; page < VERIFY_PAGES && more && !c; page++) {
+		struct arena a = {0};
+		struct store_audit *rows = NULL;
+		int n = 0;
+		c = r->ops->read_audit_after(r, op->u.audit_verify.after_n, VERIFY_PAGE, &a, &rows, &n, &op->err);
+		more = !c && verify_page(op, rows, n);
+		arena_release(&a);
+	}
+	op->u.audit_verify.more = more;
 	return c;
 }
 
@@ -148,6 +213,14 @@ static enum dlq_code read_one(struct engine *e, struct store_reader *r, struct e
 		return read_body(r, op);
 	case OP_READ_REDRIVE:
 		return read_redrive(r, op);
+	case OP_READ_REDRIVE_ITEMS:
+		return read_redrive_items(r, op);
+	case OP_AUDIT_VERIFY:
+		return audit_verify(r, op);
+	case OP_READ_GROUPS:
+		return read_groups(e, r, op);
+	case OP_READ_GROUP:
+		return read_group(e, r, op);
 	case OP_READ_REDRIVES:
 		c = limit_check(op->u.read_redrives.limit, &op->err);
 		return c ? c

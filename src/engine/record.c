@@ -1,12 +1,35 @@
 /* record.c - a dead letter as JSON. */
 #include "engine/record.h"
 
+#include "core/fingerprint.h"
 #include "core/policy.h"
 
 static void opt_str(struct json_out *j, const char *key, struct str s)
 {
 	if (s.n)
 		jout_kstr(j, key, s);
+}
+
+void group_id_text(const uint8_t fp[16], char out[GROUP_ID_LEN + 1])
+{
+	static const char hex[] = "0123456789abcdef";
+	for (int i = 0; i < 16; i++) {
+		out[2 * i] = hex[fp[i] >> 4];
+		out[2 * i + 1] = hex[fp[i] & 15];
+	}
+	out[GROUP_ID_LEN] = '\0';
+}
+
+bool group_id_parse(struct str text, uint8_t fp[16])
+{
+	if (!fingerprint_text_valid(text))
+		return false;
+	for (int i = 0; i < 16; i++) {
+		int hi = text.p[2 * i] <= '9' ? text.p[2 * i] - '0' : text.p[2 * i] - 'a' + 10;
+		int lo = text.p[2 * i + 1] <= '9' ? text.p[2 * i + 1] - '0' : text.p[2 * i + 1] - 'a' + 10;
+		fp[i] = (uint8_t)(hi << 4 | lo);
+	}
+	return true;
 }
 
 void record_members(struct json_out *j, const struct store_dead *d)
@@ -25,6 +48,11 @@ void record_members(struct json_out *j, const struct store_dead *d)
 	jout_kstr(j, "message", d->message);
 	jout_close(j, '}');
 	opt_str(j, "worker", d->worker);
+	if (d->group_id) {
+		char group[GROUP_ID_LEN + 1];
+		group_id_text(d->group_fp, group);
+		jout_kz(j, "group", group);
+	}
 	jout_ktime(j, "received_at", d->received_at_ms);
 	jout_ktime(j, "first_failed_at", d->first_failed_at_ms);
 	jout_ktime(j, "last_failed_at", d->last_failed_at_ms);
@@ -55,6 +83,7 @@ static void attempt_write(struct json_out *j, const struct store_attempt *at)
 		jout_kint(j, "exit_code", at->exit_code);
 	jout_close(j, '}');
 	opt_str(j, "worker", at->worker);
+	opt_str(j, "worker_version", at->worker_version);
 	if (at->retry_at_ms)
 		jout_ktime(j, "retry_at", at->retry_at_ms);
 	jout_close(j, '}');

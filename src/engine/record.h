@@ -8,6 +8,11 @@
 
 struct clock;
 
+/* The id of a group: its fingerprint in lower-case hex. */
+#define GROUP_ID_LEN 32
+void group_id_text(const uint8_t fp[16], char out[GROUP_ID_LEN + 1]);
+bool group_id_parse(struct str text, uint8_t fp[16]);
+
 /* The members of one list item, into an object that the caller has opened. */
 void record_members(struct json_out *j, const struct store_dead *d);
 /* "headers", "expires_at" and "history". */

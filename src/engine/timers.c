@@ -23,7 +23,7 @@ static enum dlq_code lease_expired(struct engine *e, struct batch *b, const stru
 	                  l->worker.n ? l->worker.p : "(unnamed)", l->worker.n ? "\"" : "", timeout),
 	    .exit_code = -1,
 	};
-	return lease_fail(e, b, q, l, OUTCOME_LEASE_EXPIRED, &f, l->worker, 0, NULL, err);
+	return lease_fail(e, b, q, l, OUTCOME_LEASE_EXPIRED, &f, (struct worker_id){.name = l->worker}, 0, NULL, err);
 }
 
 static enum dlq_code leases_run(struct engine *e, struct batch *b, struct dlq_err *err)
@@ -111,7 +111,8 @@ int64_t timers_next(const struct engine *e)
 	at = e->next_ttl < at ? e->next_ttl : at;
 	at = e->next_dedup < at ? e->next_dedup : at;
 	at = e->next_retention < at ? e->next_retention : at;
-	return redrives_running(e) ? 0 : at;
+	int64_t redrive = redrives_next(e);
+	return redrive < at ? redrive : at;
 }
 
 void timers_reset(struct engine *e)
@@ -119,4 +120,6 @@ void timers_reset(struct engine *e)
 	e->next_lease = e->next_ttl = e->next_dedup = e->next_retention = 0;
 	e->due_gen++;
 	e->redrives_reload = true;
+	e->redrives_outcome = false;
+	e->n_runs = 0; /* what was set in the lost transaction is in them */
 }

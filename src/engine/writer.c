@@ -54,6 +54,10 @@ static enum dlq_code apply(struct engine *e, struct batch *b, struct engine_op *
 		return op_redrive_control(e, b, op);
 	case OP_DISCARD:
 		return op_discard(e, b, op);
+	case OP_RESTORE:
+		return op_restore(e, b, op);
+	case OP_GROUP_SET:
+		return op_group_set(e, b, op);
 	case OP_AUDIT:
 		return op_audit(e, b, op);
 	case OP_TOKEN_ADD:

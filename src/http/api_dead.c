@@ -1,4 +1,4 @@
-/* Dead letters: list, show, body, redrive one, discard. */
+/* Dead letters: list, show, body, redrive one, discard, restore. */
 #include <string.h>
 
 #include "http/http.h"
@@ -8,6 +8,8 @@ static void dead_fields(struct json_out *j, const struct store_dead *d)
 {
 	jout_kz(j, "dlq_id", d->dlq_id);
 	jout_kstr(j, "queue", d->queue);
+	if (d->group_id)
+		group_key_write(j, "group", d->group_fp);
 	jout_kstr(j, "id", d->id);
 	if (d->key.n)
 		jout_kstr(j, "key", d->key);
@@ -38,6 +40,13 @@ static void dead_fields(struct json_out *j, const struct store_dead *d)
 		jout_kstr(j, "why", d->why);
 }
 
+void dead_write(struct json_out *j, const struct store_dead *d)
+{
+	jout_open(j, '{');
+	dead_fields(j, d);
+	jout_close(j, '}');
+}
+
 /* ---- list ---- */
 
 static void list_done(struct http_req *r)
@@ -49,11 +58,8 @@ static void list_done(struct http_req *r)
 	jout_key(&j, "items");
 	jout_open(&j, '[');
 	for (int i = 0; i < page->n; i++) {
-		if (!auth_may(r, page->items[i].queue))
-			continue;
-		jout_open(&j, '{');
-		dead_fields(&j, &page->items[i]);
-		jout_close(&j, '}');
+		if (auth_may(r, page->items[i].queue))
+			dead_write(&j, &page->items[i]);
 	}
 	jout_close(&j, ']');
 	cursor_int(&j, 'd', page->next_no);
@@ -113,14 +119,43 @@ static bool read_filter(struct http_req *r, struct store_dead_filter *f)
 	       query_cursor_int(r, 'd', &f->before_no);
 }
 
+/* The group is there: its number takes the place of its fingerprint. */
+static void group_found(struct http_req *r)
+{
+	const struct store_group *g = &r->op.u.read_group.out;
+	struct str queue = query_get(r, "queue", NULL);
+	if (!auth_need(r, g->queue))
+		return;
+	if (queue.n && !str_eq(queue, g->queue)) {
+		answer_problem(r, DLQ_BAD_REQUEST, "the group is of queue " STR_FMT ", not of " STR_FMT, STR_ARG(g->queue), STR_ARG(queue));
+		return;
+	}
+	r->u.filter->group_id = g->group_id;
+	queue = arena_str(&r->arena, g->queue);
+	engine_op_release(&r->op);
+	memset(&r->op.u, 0, sizeof r->op.u);
+	r->op.queue = queue;
+	r->op.u.read_dead_list.filter = *r->u.filter;
+	request_submit(r, OP_READ_DEAD_LIST, list_done);
+}
+
 void api_dead_list(struct http_req *r)
 {
+	bool by_group;
+	struct str group = query_get(r, "group", &by_group);
 	memset(&r->op.u, 0, sizeof r->op.u);
 	if (!read_filter(r, &r->op.u.read_dead_list.filter))
 		return;
 	if (r->op.queue.n && !auth_need(r, r->op.queue))
 		return;
-	request_submit(r, OP_READ_DEAD_LIST, list_done);
+	if (!by_group) {
+		request_submit(r, OP_READ_DEAD_LIST, list_done);
+		return;
+	}
+	struct store_dead_filter *f = arena_alloc(&r->arena, sizeof *f);
+	*f = r->op.u.read_dead_list.filter;
+	r->u.filter = f;
+	group_read(r, group, group_found);
 }
 
 /* ---- one ---- */
@@ -144,6 +179,8 @@ static void attempt_write(struct json_out *j, const struct store_attempt *a)
 	jout_close(j, '}');
 	if (a->worker.n)
 		jout_kstr(j, "worker", a->worker);
+	if (a->worker_version.n)
+		jout_kstr(j, "worker_version", a->worker_version);
 	if (a->retry_at_ms)
 		jout_ktime(j, "retry_at", a->retry_at_ms);
 	jout_close(j, '}');
@@ -226,7 +263,7 @@ void api_dead_body(struct http_req *r)
 /* What the body said, kept while the dead letter is read. */
 struct change {
 	struct str id, reason, body;
-	bool edited;
+	bool edited, override_limit, restore;
 };
 
 static void redrive_done(struct http_req *r)
@@ -237,13 +274,14 @@ static void redrive_done(struct http_req *r)
 	answer_json(r, 202);
 }
 
-static void discard_done(struct http_req *r)
+/* discard and restore */
+static void state_done(struct http_req *r)
 {
 	struct json_out j;
 	answer_begin(r, &j);
 	jout_open(&j, '{');
 	jout_kstr(&j, "dlq_id", r->op.u.discard.id);
-	jout_kz(&j, "state", "discarded");
+	jout_kz(&j, "state", dead_state_name(r->u.change->restore ? DEAD_DEAD : DEAD_DISCARDED));
 	jout_close(&j, '}');
 	answer_json(r, 200);
 }
@@ -269,12 +307,13 @@ static void redrive_allowed(struct http_req *r)
 	r->op.u.redrive.n_ids = 1;
 	r->op.u.redrive.body = c->edited ? &c->body : NULL;
 	r->op.u.redrive.reason = c->reason;
+	r->op.u.redrive.override_limit = c->override_limit;
 	request_submit(r, OP_REDRIVE, redrive_done);
 }
 
 void api_dead_redrive(struct http_req *r)
 {
-	static const char *const known[] = {"reason", "body", "body_base64"};
+	static const char *const known[] = {"reason", "body", "body_base64", "override"};
 	struct json_pull j;
 	struct str key;
 	unsigned seen = 0;
@@ -285,6 +324,7 @@ void api_dead_redrive(struct http_req *r)
 			case 0: jin_reason(&j, &c->reason); break;
 			case 1: jp_str(&j, &c->body); break;
 			case 2: jin_base64(&j, &r->arena, &c->body); break;
+			case 3: jp_bool(&j, &c->override_limit); break;
 			default: break;
 			}
 		}
@@ -302,31 +342,42 @@ void api_dead_redrive(struct http_req *r)
 	read_dead(r, redrive_allowed);
 }
 
-static void discard_allowed(struct http_req *r)
+static void state_allowed(struct http_req *r)
 {
 	struct change *c = r->u.change;
 	if (!change_begin(r, c))
 		return;
 	r->op.u.discard.id = c->id;
 	r->op.u.discard.reason = c->reason;
-	request_submit(r, OP_DISCARD, discard_done);
+	request_submit(r, c->restore ? OP_RESTORE : OP_DISCARD, state_done);
 }
 
-void api_dead_discard(struct http_req *r)
+static void change_state(struct http_req *r, bool restore)
 {
 	static const char *const known[] = {"reason"};
 	struct json_pull j;
 	struct str key;
 	unsigned seen = 0;
 	struct change *c = arena_alloc(&r->arena, sizeof *c);
+	c->restore = restore;
 	if (jin_begin(r, &j))
 		while (jp_key(&j, &key))
 			if (jp_field(&j, key, known, ARRAY_LEN(known), &seen) == 0)
 				jin_reason(&j, &c->reason);
 	if (!j.failed && !seen)
-		jp_fail(&j, DLQ_BAD_REQUEST, "\"reason\" is needed: say why it is dropped");
+		jp_fail(&j, DLQ_BAD_REQUEST, "\"reason\" is needed: say why it is %s", restore ? "wanted back" : "dropped");
 	if (!jin_end(r, &j))
 		return;
 	r->u.change = c;
-	read_dead(r, discard_allowed);
+	read_dead(r, state_allowed);
+}
+
+void api_dead_discard(struct http_req *r)
+{
+	change_state(r, false);
+}
+
+void api_dead_restore(struct http_req *r)
+{
+	change_state(r, true);
 }

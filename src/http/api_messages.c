@@ -390,12 +390,12 @@ static void receive_done(struct http_req *r)
 
 void api_receive(struct http_req *r)
 {
-	static const char *const known[] = {"max", "wait", "visibility_timeout", "worker"};
+	static const char *const known[] = {"max", "wait", "visibility_timeout", "worker", "worker_version"};
 	struct json_pull j;
 	struct str key;
 	unsigned seen = 0;
 	int64_t max = 1, wait = 0, visibility = 0;
-	struct str worker = STR("");
+	struct str worker = STR(""), version = STR("");
 	if (jin_begin(r, &j)) {
 		while (jp_key(&j, &key)) {
 			switch (jp_field(&j, key, known, ARRAY_LEN(known), &seen)) {
@@ -403,6 +403,7 @@ void api_receive(struct http_req *r)
 			case 1: jin_duration(&j, 0, WAIT_MAX_MS, &wait); break;
 			case 2: jin_duration(&j, 1000, 43200000, &visibility); break;
 			case 3: jin_worker(&j, &worker); break;
+			case 4: jin_worker(&j, &version); break;
 			default: break;
 			}
 		}
@@ -415,6 +416,7 @@ void api_receive(struct http_req *r)
 	r->op.u.receive.wait_ms = atomic_load_explicit(&r->s->draining, memory_order_relaxed) ? 0 : wait;
 	r->op.u.receive.visibility_timeout_ms = visibility;
 	r->op.u.receive.worker = worker;
+	r->op.u.receive.worker_version = version;
 	r->wait_ms = r->op.u.receive.wait_ms;
 	request_submit(r, OP_RECEIVE, receive_done);
 }
@@ -459,7 +461,7 @@ static void settle_done(struct http_req *r)
 
 static void read_failure(struct json_pull *j, struct failure *f)
 {
-	static const char *const known[] = {"type", "message", "detail", "http_status", "exit_code"};
+	static const char *const known[] = {"type", "message", "detail", "http_status", "exit_code", "fingerprint"};
 	struct str key;
 	unsigned seen = 0;
 	int64_t v;
@@ -477,6 +479,7 @@ static void read_failure(struct json_pull *j, struct failure *f)
 			if (jp_int(j, 100, 599, &v))
 				f->http_status = (int)v;
 			break;
+		case 5: jp_str(j, &f->fingerprint); break;
 		default:
 			if (jp_int(j, 0, 255, &v))
 				f->exit_code = (int)v;
@@ -514,17 +517,17 @@ static void read_result(struct json_pull *j, struct engine_settle_item *it)
 
 void api_settle(struct http_req *r)
 {
-	static const char *const known[] = {"results", "worker"};
+	static const char *const known[] = {"results", "worker", "worker_version"};
 	struct json_pull j;
-	struct str key, worker = STR("");
+	struct str key, worker = STR(""), version = STR("");
 	unsigned seen = 0;
 	struct engine_settle_item *items = NULL;
 	int n = 0, cap = 0;
 	if (jin_begin(r, &j)) {
 		while (jp_key(&j, &key)) {
 			int f = jp_field(&j, key, known, ARRAY_LEN(known), &seen);
-			if (f == 1)
-				jin_worker(&j, &worker);
+			if (f == 1 || f == 2)
+				jin_worker(&j, f == 1 ? &worker : &version);
 			if (f != 0 || !jp_array(&j))
 				continue;
 			while (jp_item(&j)) {
@@ -552,6 +555,7 @@ void api_settle(struct http_req *r)
 	r->op.u.settle.items = items;
 	r->op.u.settle.n = n;
 	r->op.u.settle.worker = worker;
+	r->op.u.settle.worker_version = version;
 	request_submit(r, OP_SETTLE, settle_done);
 }
 

@@ -144,6 +144,11 @@ struct http_req {
 	union {
 		struct batch_line *lines;
 		struct change *change;
+		struct group_change *group;
+		struct store_dead_filter *filter;
+		struct redrive_wish *redrive;
+		struct { int64_t rows; } verify;
+		struct { int64_t after; int limit; } page;
 		bool flag;
 	} u;
 	int n_lines;
@@ -285,14 +290,25 @@ void api_dead_get(struct http_req *r);
 void api_dead_body(struct http_req *r);
 void api_dead_redrive(struct http_req *r);
 void api_dead_discard(struct http_req *r);
+void api_dead_restore(struct http_req *r);
+void api_group_list(struct http_req *r);
+void api_group_get(struct http_req *r);
+void api_group_acknowledge(struct http_req *r);
+void api_group_resolve(struct http_req *r);
+void api_group_reopen(struct http_req *r);
+void api_group_mute(struct http_req *r);
+void api_group_note(struct http_req *r);
+void api_group_merge(struct http_req *r);
+void api_group_split(struct http_req *r);
 void api_redrive_start(struct http_req *r);
 void api_redrive_list(struct http_req *r);
 void api_redrive_get(struct http_req *r);
+void api_redrive_items(struct http_req *r);
 void api_redrive_pause(struct http_req *r);
 void api_redrive_resume(struct http_req *r);
 void api_redrive_cancel(struct http_req *r);
 void api_audit_list(struct http_req *r);
-void api_token_list(struct http_req *r);
+void api_audit_verify(struct http_req *r);
 void api_token_list(struct http_req *r);
 void api_token_add(struct http_req *r);
 void api_token_revoke(struct http_req *r);
@@ -302,6 +318,10 @@ void api_healthz(struct http_req *r);
 void api_readyz(struct http_req *r);
 void api_openapi(struct http_req *r);
 void redrive_write(struct json_out *j, const struct store_redrive *d);
+void dead_write(struct json_out *j, const struct store_dead *d); /* without headers and history */
+void group_key_write(struct json_out *j, const char *key, const uint8_t fp[16]);
+/* Reads the group of that fingerprint text, then finish; false: answered 404, it is the form of none. */
+bool group_read(struct http_req *r, struct str group, void (*finish)(struct http_req *));
 /* The receive's messages go back without costing an attempt: nobody is there to take them. */
 void receive_give_back(struct http_req *r);
 void queue_write(struct json_out *j, const struct store_queue *q);

@@ -54,7 +54,7 @@ bool jin_worker(struct json_pull *j, struct str *out)
 		return true;
 	if (!jp_str(j, out))
 		return false;
-	return out->n <= 128 || jp_fail(j, DLQ_BAD_REQUEST, "worker: at most 128 bytes");
+	return out->n <= 128 || jp_fail(j, DLQ_BAD_REQUEST, "worker and worker_version: at most 128 bytes");
 }
 
 bool jin_reason(struct json_pull *j, struct str *out)

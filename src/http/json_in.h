@@ -11,7 +11,7 @@ bool jin_begin(struct http_req *r, struct json_pull *j);
 bool jin_end(struct http_req *r, struct json_pull *j);
 bool jin_duration(struct json_pull *j, int64_t min_ms, int64_t max_ms, int64_t *out);
 bool jin_base64(struct json_pull *j, struct arena *a, struct str *out);
-bool jin_worker(struct json_pull *j, struct str *out); /* at most 128 bytes of text */
+bool jin_worker(struct json_pull *j, struct str *out); /* worker or worker_version: at most 128 bytes of text */
 /* An operator's reason: 1 to 1000 bytes, not only space. */
 bool jin_reason(struct json_pull *j, struct str *out);
 /* A body that says nothing: empty, or {}. */

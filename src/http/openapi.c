@@ -16,6 +16,14 @@ struct schema {
 #define PAGE(item) "{\"type\":\"object\",\"required\":[\"items\",\"next\"],\"properties\":{\"items\":" LIST(S(item)) "," \
 	"\"next\":{\"type\":[\"string\",\"null\"]},\"scanned\":" INT "}}"
 #define DURATION "{\"type\":\"string\",\"examples\":[\"30s\",\"15m\",\"1h30m\"]}"
+#define RATE "{\"type\":\"string\",\"examples\":[\"100/s\",\"6000/m\"]}"
+#define STOP_AT "{\"type\":[\"integer\",\"string\"],\"examples\":[10,\"10%\"]}"
+#define GROUP_PROPERTIES                                                                                                          \
+	"\"group\":" TEXT ",\"queue\":" TEXT ",\"error_type\":" TEXT ",\"message\":" TEXT ",\"sample\":" TEXT                         \
+	",\"status\":{\"enum\":[\"new\",\"acknowledged\",\"muted\",\"resolved\",\"regressed\"]},\"status_at\":" TIME ",\"dead\":" INT      \
+	",\"redriving\":" INT ",\"redriven\":" INT ",\"failed_again\":" INT ",\"discarded\":" INT ",\"archived\":" INT ",\"deaths\":" INT \
+	",\"failures\":" INT ",\"recovered\":" INT ",\"first_seen\":" TIME ",\"last_seen\":" TIME ",\"owner\":" TEXT ",\"note\":" TEXT   \
+	",\"muted_until\":" TIME ",\"muted_deaths\":" INT ",\"merged\":" INT ",\"is_merged\":" BOOL ",\"diagnosis\":" S("Diagnosis")
 
 static const struct schema schemas[] = {
 	{"Problem", "{\"type\":\"object\",\"required\":[\"type\",\"title\",\"status\",\"code\",\"detail\"],\"properties\":{\"type\":" TEXT
@@ -31,15 +39,16 @@ static const struct schema schemas[] = {
 	                 "\"required\":[\"code\",\"detail\",\"line\"],\"properties\":{\"code\":" TEXT ",\"detail\":" TEXT ",\"line\":" INT
 	                 ",\"column\":" INT "}}}}") "}}"},
 	{"Receive", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"max\":{\"type\":\"integer\",\"minimum\":1,"
-	            "\"maximum\":1000,\"default\":1},\"wait\":" DURATION ",\"visibility_timeout\":" DURATION ",\"worker\":" TEXT "}}"},
+	            "\"maximum\":1000,\"default\":1},\"wait\":" DURATION ",\"visibility_timeout\":" DURATION ",\"worker\":" TEXT
+	            ",\"worker_version\":" TEXT "}}"},
 	{"Deliveries", "{\"type\":\"object\",\"required\":[\"deliveries\"],\"properties\":{\"deliveries\":" LIST(S("Delivery")) "}}"},
 	{"Delivery", "{\"type\":\"object\",\"required\":[\"receipt\",\"id\",\"attempts\",\"redrives\",\"received_at\",\"lease_until\"],"
 	             "\"properties\":{\"receipt\":" TEXT ",\"id\":" TEXT ",\"key\":" TEXT ",\"body\":" TEXT ",\"body_base64\":" TEXT
 	             ",\"content_type\":" TEXT ",\"headers\":{\"type\":\"object\",\"additionalProperties\":" TEXT "},\"attempts\":" INT
 	             ",\"redrives\":" INT ",\"received_at\":" TIME ",\"lease_until\":" TIME "}}"},
 	{"Failure", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"type\":" TEXT ",\"message\":" TEXT ",\"detail\":" TEXT
-	            ",\"http_status\":" INT ",\"exit_code\":" INT "}}"},
-	{"Settle", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"results\"],\"properties\":{\"worker\":" TEXT
+	            ",\"http_status\":" INT ",\"exit_code\":" INT ",\"fingerprint\":" TEXT "}}"},
+	{"Settle", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"results\"],\"properties\":{\"worker\":" TEXT ",\"worker_version\":" TEXT
 	           ",\"results\":{\"type\":\"array\",\"minItems\":1,\"maxItems\":1000,\"items\":{\"type\":\"object\","
 	           "\"additionalProperties\":false,\"required\":[\"receipt\",\"outcome\"],\"properties\":{\"receipt\":" TEXT
 	           ",\"outcome\":{\"enum\":[\"ok\",\"transient\",\"permanent\",\"release\"]},\"error\":" S("Failure") ",\"retry_after\":" DURATION
@@ -56,27 +65,53 @@ static const struct schema schemas[] = {
 	          "\"additionalProperties\":" INT "},\"totals\":{\"type\":\"object\",\"additionalProperties\":" INT "}}}"},
 	{"QueuePage", PAGE("Queue")},
 	{"Attempt", "{\"type\":\"object\",\"properties\":{\"attempt\":" INT ",\"redrive\":" INT ",\"at\":" TIME ",\"outcome\":" TEXT
-	            ",\"error\":" S("Failure") ",\"worker\":" TEXT ",\"retry_at\":" TIME "}}"},
+	            ",\"error\":" S("Failure") ",\"worker\":" TEXT ",\"worker_version\":" TEXT ",\"retry_at\":" TIME "}}"},
 	{"DeadLetter", "{\"type\":\"object\",\"required\":[\"dlq_id\",\"queue\",\"id\",\"state\",\"reason\",\"attempts\"],\"properties\":{\"dlq_id\":"
-	               TEXT ",\"queue\":" TEXT ",\"id\":" TEXT ",\"key\":" TEXT ",\"state\":{\"enum\":[\"dead\",\"redriving\",\"redriven\","
+	               TEXT ",\"queue\":" TEXT ",\"group\":" TEXT ",\"id\":" TEXT ",\"key\":" TEXT ",\"state\":{\"enum\":[\"dead\",\"redriving\",\"redriven\","
 	               "\"discarded\"]},\"reason\":" TEXT ",\"attempts\":" INT ",\"redrives\":" INT ",\"error\":" S("Failure") ",\"worker\":" TEXT
 	               ",\"received_at\":" TIME ",\"first_failed_at\":" TIME ",\"last_failed_at\":" TIME ",\"died_at\":" TIME ",\"body_bytes\":" INT
 	               ",\"content_type\":" TEXT ",\"edited\":" BOOL ",\"redrive_id\":" TEXT ",\"operator\":" TEXT ",\"why\":" TEXT
 	               ",\"headers\":{\"type\":\"object\",\"additionalProperties\":" TEXT "},\"expires_at\":" TIME ",\"history\":" LIST(S("Attempt")) "}}"},
 	{"DeadLetterPage", PAGE("DeadLetter")},
 	{"Reason", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"reason\"],\"properties\":{\"reason\":" TEXT "}}"},
-	{"Discarded", "{\"type\":\"object\",\"properties\":{\"dlq_id\":" TEXT ",\"state\":{\"const\":\"discarded\"}}}"},
+	{"DeadState", "{\"type\":\"object\",\"properties\":{\"dlq_id\":" TEXT ",\"state\":{\"enum\":[\"discarded\",\"dead\"]}}}"},
+	{"Diagnosis", "{\"type\":\"object\",\"required\":[\"kind\",\"confidence\",\"evidence\",\"advice\"],\"properties\":{\"kind\":{\"enum\":"
+	              "[\"poison\",\"outage\",\"flaky\",\"bad_deploy\",\"unknown\"]},\"confidence\":{\"type\":\"integer\",\"minimum\":0,"
+	              "\"maximum\":100},\"evidence\":" LIST(TEXT) ",\"advice\":" TEXT "}}"},
+	{"Group", "{\"type\":\"object\",\"required\":[\"group\",\"queue\",\"status\",\"dead\"],\"properties\":{" GROUP_PROPERTIES "}}"},
+	{"GroupPage", PAGE("Group")},
+	{"GroupFull", "{\"type\":\"object\",\"required\":[\"group\",\"queue\",\"status\",\"dead\"],\"properties\":{" GROUP_PROPERTIES
+	              ",\"rules\":" LIST(TEXT) ",\"workers\":" LIST("{\"type\":\"object\",\"properties\":{\"worker\":" TEXT ",\"version\":" TEXT
+	              ",\"failures\":" INT ",\"first_seen\":" TIME ",\"last_seen\":" TIME "}}") ",\"minutes\":" LIST(S("Bucket"))
+	              ",\"hours\":" LIST(S("Bucket")) ",\"merged_groups\":" LIST(S("Group")) ",\"samples\":" LIST(S("DeadLetter")) "}}"},
+	{"Bucket", "{\"type\":\"object\",\"properties\":{\"at\":" TIME ",\"failures\":" INT ",\"deaths\":" INT "}}"},
+	{"GroupReason", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"reason\":" TEXT "}}"},
+	{"GroupMute", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"reason\":" TEXT ",\"for\":" DURATION
+	              ",\"deaths\":{\"type\":\"integer\",\"minimum\":1}}}"},
+	{"GroupNote", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"reason\":" TEXT ",\"note\":" TEXT ",\"owner\":" TEXT "}}"},
+	{"GroupMerge", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"into\"],\"properties\":{\"reason\":" TEXT
+	               ",\"into\":" TEXT "}}"},
 	{"RedriveOne", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"reason\"],\"properties\":{\"reason\":" TEXT ",\"body\":" TEXT
-	               ",\"body_base64\":" TEXT "}}"},
+	               ",\"body_base64\":" TEXT ",\"override\":" BOOL "}}"},
 	{"RedriveStart", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"queue\":" TEXT
-	                 ",\"ids\":{\"type\":\"array\",\"maxItems\":1000,\"items\":" TEXT "},\"reason\":" TEXT ",\"dry_run\":" BOOL "}}"},
-	{"Redrive", "{\"type\":\"object\",\"properties\":{\"redrive_id\":" TEXT ",\"queue\":" TEXT ",\"state\":{\"enum\":[\"running\",\"paused\","
-	            "\"done\",\"cancelled\"]},\"operator\":" TEXT ",\"reason\":" TEXT ",\"total\":" INT ",\"sent\":" INT ",\"skipped\":" INT
+	                 ",\"ids\":{\"type\":\"array\",\"maxItems\":1000,\"items\":" TEXT "},\"group\":" TEXT ",\"reason\":" TEXT
+	                 ",\"dry_run\":" BOOL ",\"first\":{\"type\":\"integer\",\"minimum\":1},\"canary_wait\":" DURATION ",\"rate\":" RATE
+	                 ",\"stop_at\":" STOP_AT ",\"override\":" BOOL "}}"},
+	{"Redrive", "{\"type\":\"object\",\"properties\":{\"redrive_id\":" TEXT ",\"queue\":" TEXT ",\"group\":" TEXT
+	            ",\"state\":{\"enum\":[\"running\",\"paused\",\"done\",\"cancelled\",\"halted\"]},\"phase\":{\"enum\":[\"canary\",\"waiting\","
+	            "\"ramp\"]},\"halted_why\":" TEXT ",\"first\":" INT ",\"canary_wait\":" DURATION ",\"rate\":" RATE ",\"stop_at\":" STOP_AT
+	            ",\"cancelled\":" INT ",\"operator\":" TEXT ",\"reason\":" TEXT ",\"total\":" INT ",\"sent\":" INT ",\"skipped\":" INT
 	            ",\"succeeded\":" INT ",\"failed_again\":" INT ",\"started_at\":" TIME ",\"ended_at\":" TIME "}}"},
 	{"RedrivePage", PAGE("Redrive")},
+	{"RedriveItem", "{\"type\":\"object\",\"required\":[\"dlq_id\",\"state\"],\"properties\":{\"dlq_id\":" TEXT ",\"state\":{\"enum\":"
+	                "[\"selected\",\"sent\",\"succeeded\",\"failed_again\",\"unknown\",\"skipped\",\"cancelled\"]},\"sent_at\":" TIME
+	                ",\"outcome_at\":" TIME "}}"},
+	{"RedriveItemPage", PAGE("RedriveItem")},
 	{"AuditRow", "{\"type\":\"object\",\"properties\":{\"n\":" INT ",\"at\":" TIME ",\"operator\":" TEXT ",\"action\":" TEXT ",\"queue\":" TEXT
-	             ",\"target\":" TEXT ",\"reason\":" TEXT ",\"outcome\":" TEXT ",\"detail\":" TEXT "}}"},
+	             ",\"target\":" TEXT ",\"reason\":" TEXT ",\"outcome\":" TEXT ",\"detail\":" TEXT ",\"hash\":" TEXT "}}"},
 	{"AuditPage", PAGE("AuditRow")},
+	{"AuditVerified", "{\"type\":\"object\",\"required\":[\"ok\",\"rows\"],\"properties\":{\"ok\":" BOOL ",\"rows\":" INT ",\"broken\":" INT
+	                  ",\"newest\":" INT ",\"hash\":" TEXT "}}"},
 	{"TokenAdd", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"name\",\"role\"],\"properties\":{\"name\":" TEXT
 	             ",\"role\":{\"enum\":[\"viewer\",\"operator\",\"admin\"]},\"queues\":" LIST(TEXT) ",\"expires_in\":" DURATION "}}"},
 	{"Token", "{\"type\":\"object\",\"properties\":{\"name\":" TEXT ",\"role\":" TEXT ",\"token\":" TEXT "}}"},
@@ -136,7 +171,7 @@ static void parameters(struct json_out *j, const struct route *r)
 	for (const char *p = r->query; p && *p;) {
 		size_t n = strcspn(p, " ");
 		struct str word = {p, n};
-		parameter(j, word, "query", false, str_eqz(word, "limit") ? "integer" : str_eqz(word, "original") ? "boolean" : "string");
+		parameter(j, word, "query", false, str_eqz(word, "limit") ? "integer" : str_eqz(word, "original") || str_eqz(word, "dead") ? "boolean" : "string");
 		p += n + strspn(p + n, " ");
 	}
 	if (r->body == BODY_MESSAGE)

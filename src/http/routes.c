@@ -35,7 +35,7 @@ const struct route routes[] = {
 	 "End a pause", "Nothing", "Queue", "200"},
 
 	{"GET", "/v1/dead-letters", VIEWER, BODY_NONE, OP_READ_DEAD_LIST, api_dead_list,
-	 "queue state id key reason error_type from to limit cursor", "List dead letters, newest first", NULL, "DeadLetterPage", "200"},
+	 "queue group state id key reason error_type from to limit cursor", "List dead letters, newest first", NULL, "DeadLetterPage", "200"},
 	{"GET", "/v1/dead-letters/{id}", VIEWER, BODY_NONE, OP_READ_DEAD, api_dead_get, NULL,
 	 "Show a dead letter with its history", NULL, "DeadLetter", "200"},
 	{"GET", "/v1/dead-letters/{id}/body", VIEWER, BODY_NONE, OP_READ_BODY, api_dead_body, "original",
@@ -43,23 +43,48 @@ const struct route routes[] = {
 	{"POST", "/v1/dead-letters/{id}/redrive", OPERATOR, BODY_EDIT, OP_REDRIVE, api_dead_redrive, NULL,
 	 "Put one dead letter back, edited if a body is given", "RedriveOne", "Redrive", "202"},
 	{"POST", "/v1/dead-letters/{id}/discard", OPERATOR, BODY_JSON, OP_DISCARD, api_dead_discard, NULL,
-	 "Drop a dead letter; its record stays", "Reason", "Discarded", "200"},
+	 "Drop a dead letter; its record stays", "Reason", "DeadState", "200"},
+	{"POST", "/v1/dead-letters/{id}/restore", OPERATOR, BODY_JSON, OP_RESTORE, api_dead_restore, NULL,
+	 "Take a discard back: dead again, until its retention has passed", "Reason", "DeadState", "200"},
+
+	{"GET", "/v1/groups", VIEWER, BODY_NONE, OP_READ_GROUPS, api_group_list, "queue status dead limit cursor",
+	 "List groups of failures, those that failed last first", NULL, "GroupPage", "200"},
+	{"GET", "/v1/groups/{group}", VIEWER, BODY_NONE, OP_READ_GROUP, api_group_get, NULL,
+	 "Show a group: diagnosis, histograms, workers, samples", NULL, "GroupFull", "200"},
+	{"POST", "/v1/groups/{group}/acknowledge", OPERATOR, BODY_JSON, OP_GROUP_SET, api_group_acknowledge, NULL,
+	 "Somebody has seen it", "GroupReason", "GroupFull", "200"},
+	{"POST", "/v1/groups/{group}/resolve", OPERATOR, BODY_JSON, OP_GROUP_SET, api_group_resolve, NULL,
+	 "Its cause is gone; the next failure makes it regressed", "GroupReason", "GroupFull", "200"},
+	{"POST", "/v1/groups/{group}/reopen", OPERATOR, BODY_JSON, OP_GROUP_SET, api_group_reopen, NULL,
+	 "New again", "GroupReason", "GroupFull", "200"},
+	{"POST", "/v1/groups/{group}/mute", OPERATOR, BODY_JSON, OP_GROUP_SET, api_group_mute, NULL,
+	 "Quiet for a time or a number of deaths, or until it is reopened", "GroupMute", "GroupFull", "200"},
+	{"POST", "/v1/groups/{group}/note", OPERATOR, BODY_JSON, OP_GROUP_SET, api_group_note, NULL,
+	 "Set its note or its owner; an empty one ends it", "GroupNote", "GroupFull", "200"},
+	{"POST", "/v1/groups/{group}/merge", OPERATOR, BODY_JSON, OP_GROUP_SET, api_group_merge, NULL,
+	 "Count it with another group of its queue", "GroupMerge", "GroupFull", "200"},
+	{"POST", "/v1/groups/{group}/split", OPERATOR, BODY_JSON, OP_GROUP_SET, api_group_split, NULL,
+	 "End its merge", "GroupReason", "GroupFull", "200"},
 
 	{"POST", "/v1/redrives", OPERATOR, BODY_JSON, OP_REDRIVE, api_redrive_start, NULL,
-	 "Put back a queue's dead letters, or chosen ones", "RedriveStart", "Redrive", "202 200"},
+	 "Put back a queue's or a group's dead letters, or chosen ones; guarded", "RedriveStart", "Redrive", "202 200"},
 	{"GET", "/v1/redrives", VIEWER, BODY_NONE, OP_READ_REDRIVES, api_redrive_list, "limit cursor",
 	 "List redrives, newest first", NULL, "RedrivePage", "200"},
 	{"GET", "/v1/redrives/{id}", VIEWER, BODY_NONE, OP_READ_REDRIVE, api_redrive_get, NULL,
 	 "Show a redrive", NULL, "Redrive", "200"},
+	{"GET", "/v1/redrives/{id}/items", VIEWER, BODY_NONE, OP_READ_REDRIVE_ITEMS, api_redrive_items, "limit cursor",
+	 "The ledger of a redrive: every member and what became of it", NULL, "RedriveItemPage", "200"},
 	{"POST", "/v1/redrives/{id}/pause", OPERATOR, BODY_JSON, OP_REDRIVE_CONTROL, api_redrive_pause, NULL,
 	 "Pause a running redrive", "Nothing", "Redrive", "200"},
 	{"POST", "/v1/redrives/{id}/resume", OPERATOR, BODY_JSON, OP_REDRIVE_CONTROL, api_redrive_resume, NULL,
-	 "Go on with a paused redrive", "Nothing", "Redrive", "200"},
+	 "Go on with a paused redrive, or past a halt", "Nothing", "Redrive", "200"},
 	{"POST", "/v1/redrives/{id}/cancel", OPERATOR, BODY_JSON, OP_REDRIVE_CONTROL, api_redrive_cancel, NULL,
 	 "End a redrive; what was put back stays so", "Nothing", "Redrive", "200"},
 
 	{"GET", "/v1/audit", VIEWER, BODY_NONE, OP_READ_AUDIT, api_audit_list, "limit cursor",
 	 "Who did what, newest first", NULL, "AuditPage", "200"},
+	{"GET", "/v1/audit/verify", VIEWER, BODY_NONE, OP_AUDIT_VERIFY, api_audit_verify, NULL,
+	 "Follow the hash chain of the audit trail from its first row to its newest", NULL, "AuditVerified", "200"},
 	{"GET", "/v1/tokens", ADMIN, BODY_NONE, -1, api_token_list, "limit cursor",
 	 "List tokens, without their secrets", NULL, "TokenPage", "200"},
 	{"POST", "/v1/tokens", ADMIN, BODY_JSON, OP_TOKEN_ADD, api_token_add, NULL,
@@ -129,5 +154,5 @@ const char *route_param_name(const struct route *route)
 	const char *brace = strchr(route->pattern, '{');
 	if (!brace)
 		return NULL;
-	return brace[1] == 'q' ? "queue" : brace[1] == 'i' ? "id" : "name";
+	return brace[1] == 'q' ? "queue" : brace[1] == 'i' ? "id" : brace[1] == 'g' ? "group" : "name";
 }

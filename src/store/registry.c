@@ -30,7 +30,7 @@ const struct store_ops *store_backend(const char *name)
 
 const char *redrive_state_name(enum redrive_state s)
 {
-	static const char *const names[] = {"running", "paused", "done", "cancelled"};
+	static const char *const names[] = {"running", "paused", "done", "cancelled", "halted"};
 	ASSERT(s >= 0 && s < REDRIVE_STATE_COUNT);
 	return names[s];
 }
@@ -62,4 +62,30 @@ enum dlq_code store_id_seq(struct str id, int64_t *seq, struct dlq_err *err)
 		return err_set(err, DLQ_NOT_FOUND, "there is nothing with the id \"" STR_FMT "\"", STR_ARG(shown));
 	*seq = (int64_t)v;
 	return DLQ_OK;
+}
+
+const char *item_state_name(enum item_state s)
+{
+	static const char *const names[] = {"selected", "sent", "succeeded", "failed_again", "unknown", "skipped", "cancelled"};
+	ASSERT(s >= 0 && s < ITEM_STATE_COUNT);
+	return names[s];
+}
+
+static const char *const group_names[] = {"new", "acknowledged", "muted", "resolved", "regressed"};
+
+const char *group_status_name(enum group_status s)
+{
+	ASSERT(s >= 0 && s < GROUP_STATUS_COUNT);
+	return group_names[s];
+}
+
+bool group_status_parse(struct str s, enum group_status *out)
+{
+	for (int i = 0; i < GROUP_STATUS_COUNT; i++) {
+		if (str_eqz(s, group_names[i])) {
+			*out = (enum group_status)i;
+			return true;
+		}
+	}
+	return false;
 }

@@ -381,12 +381,12 @@ struct store_ops {
 	enum dlq_code (*redrive_active)(struct store *s, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
 
 	/* The outcome of one member, written by done and bury themselves; these two are for the engine. */
-	enum dlq_code (*redrive_state)(struct store *s, const struct store_redrive *r, struct dlq_err *err); /* state, halted_why, canary_until, cursor */
+	enum dlq_code (*redrive_state)(struct store *s, const struct store_redrive *r, struct dlq_err *err); /* state, halted_why, canary_until, cursor (forward only) */
 	/* discarded -> dead again, until its retention ends. NOT_FOUND, CONFLICT. */
 	enum dlq_code (*restore_one)(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
 
-	/* groups: status, mute, note, owner, merge. Empty strings with keep = true leave a text as it is. NOT_FOUND; CONFLICT:
-	 * merge into itself, across queues, into a merged group, or past GROUP_MERGED_MAX. */
+	/* groups: status, mute, note, owner, merge. Written as given in *g, so it starts from group_get. NOT_FOUND;
+	 * CONFLICT: merge into itself, across queues, into a merged group, of one that has merged groups, or past GROUP_MERGED_MAX. */
 	enum dlq_code (*group_set)(struct store *s, const struct store_group *g, struct dlq_err *err);
 	/* As it stands in the open transaction: what group_set changes. NOT_FOUND. */
 	enum dlq_code (*group_get)(struct store *s, const uint8_t fp[16], struct arena *a, struct store_group *out, struct dlq_err *err);
@@ -426,7 +426,7 @@ struct store_ops {
 	enum dlq_code (*read_group_merged)(struct store_reader *r, int64_t group_id, struct arena *a, struct store_group **out, int *n, struct dlq_err *err);
 	enum dlq_code (*read_group_workers)(struct store_reader *r, int64_t group_id, struct arena *a, struct store_group_worker **out, int *n, struct dlq_err *err);
 	/* Non-empty buckets of a queue (group_id 0) or a group, oldest first, with from_ms <= at_ms < to_ms, at most 1500. step_ms: 60000
-	 * (kept for 25 h) or 3600000 (kept for 8 d). */
+	 * (kept for 48 h) or 3600000 (kept for 35 d). */
 	enum dlq_code (*read_buckets)(struct store_reader *r, int64_t queue_id, int64_t group_id, int64_t step_ms, int64_t from_ms, int64_t to_ms, struct arena *a, struct store_bucket **out, int *n, struct dlq_err *err);
 };
 

@@ -291,4 +291,28 @@ enum dlq_code sq_read_redrive(struct store_reader *r, int64_t n, struct arena *a
 enum dlq_code sq_read_audit(struct store_reader *r, int64_t before_n, int limit, struct arena *a,
                             struct store_audit **out, int *n, struct dlq_err *err);
 
+
+/* groups.c, group_read.c, ledger.c */
+enum dlq_code sq_group_get(struct store *s, const uint8_t fp[16], struct arena *a, struct store_group *out,
+                           struct dlq_err *err);
+enum dlq_code sq_group_set(struct store *s, const struct store_group *g, struct dlq_err *err);
+enum dlq_code sq_restore_one(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
+enum dlq_code sq_redrive_state(struct store *s, const struct store_redrive *r, struct dlq_err *err);
+enum dlq_code sq_read_audit_after(struct store_reader *r, int64_t after_n, int limit, struct arena *a,
+                                  struct store_audit **out, int *n, struct dlq_err *err);
+enum dlq_code sq_read_redrive_items(struct store_reader *r, int64_t redrive_n, int64_t after_ord, int limit,
+                                    struct arena *a, struct store_redrive_item **out, int *n, int64_t *next,
+                                    struct dlq_err *err);
+enum dlq_code sq_read_groups(struct store_reader *r, const struct store_group_filter *f, struct arena *a,
+                             struct store_group_page *out, struct dlq_err *err);
+enum dlq_code sq_read_group(struct store_reader *r, const uint8_t fp[16], struct arena *a, struct store_group *out,
+                            struct dlq_err *err);
+enum dlq_code sq_read_group_merged(struct store_reader *r, int64_t group_id, struct arena *a, struct store_group **out,
+                                   int *n, struct dlq_err *err);
+enum dlq_code sq_read_group_workers(struct store_reader *r, int64_t group_id, struct arena *a,
+                                    struct store_group_worker **out, int *n, struct dlq_err *err);
+enum dlq_code sq_read_buckets(struct store_reader *r, int64_t queue_id, int64_t group_id, int64_t step_ms,
+                              int64_t from_ms, int64_t to_ms, struct arena *a, struct store_bucket **out, int *n,
+                              struct dlq_err *err);
+
 #endif

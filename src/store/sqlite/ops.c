@@ -13,10 +13,13 @@ const struct store_ops sqlite_store_ops = {
 	OP(expired_leases) OP(expired_ttl)
 	OP(redrive_one) OP(discard_one) OP(retention_due) OP(archive_one) OP(dedup_sweep)
 	OP(redrive_create) OP(redrive_next) OP(redrive_mark) OP(redrive_active)
+	OP(redrive_state) OP(restore_one) OP(group_get) OP(group_set)
 	OP(audit_add) OP(token_add) OP(token_revoke) OP(token_load)
 	OP(notice_due) OP(notice_done) OP(notice_later) OP(meta_set) OP(meta_get)
 	OP(reader_open) OP(reader_close)
 	OP(read_queues) OP(read_queue) OP(read_dead_list) OP(read_dead) OP(read_attempts) OP(read_body)
-	OP(read_redrives) OP(read_redrive) OP(read_audit)
+	OP(read_redrives) OP(read_redrive) OP(read_audit) OP(read_audit_after)
+	OP(read_redrive_items) OP(read_groups) OP(read_group) OP(read_group_merged) OP(read_group_workers)
+	OP(read_buckets)
 #undef OP
 };

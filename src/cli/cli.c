@@ -13,11 +13,11 @@
 #include "cli/term.h"
 
 extern const struct command cmd_serve, cmd_send, cmd_receive, cmd_work, cmd_queues, cmd_list, cmd_show, cmd_redrive,
-	cmd_redrives, cmd_discard, cmd_audit, cmd_token, cmd_config, cmd_demo, cmd_version, cmd_help, cmd_completion;
+	cmd_redrives, cmd_groups, cmd_discard, cmd_restore, cmd_audit, cmd_token, cmd_config, cmd_demo, cmd_version, cmd_help, cmd_completion;
 
 const struct command *const cli_commands[] = {
 	&cmd_serve, &cmd_demo,   &cmd_send,    &cmd_receive,  &cmd_work,       &cmd_queues,
-	&cmd_list,  &cmd_show,   &cmd_redrive, &cmd_redrives, &cmd_discard,    &cmd_audit,
+	&cmd_groups, &cmd_list,  &cmd_show,   &cmd_redrive, &cmd_redrives, &cmd_discard, &cmd_restore, &cmd_audit,
 	&cmd_token, &cmd_config, &cmd_version, &cmd_help,     &cmd_completion, NULL,
 };
 

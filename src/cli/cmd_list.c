@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/groups.h"
 #include "cli/page.h"
 #include "cli/term.h"
 
@@ -47,6 +48,7 @@ static int run(struct cli *c)
 	struct list l = {.json = c->json};
 	struct dlq_err err = {0};
 	struct buf path = {0};
+	char group[GROUP_ID_LEN + 1];
 	int64_t limit;
 	int rc;
 
@@ -57,7 +59,12 @@ static int run(struct cli *c)
 	struct client *cl = client_open(c, &rc);
 	if (!cl)
 		return rc;
+	if (cli_opt(c, "group") && group_resolve(cl, cli_opt(c, "group"), group, &err)) {
+		client_free(cl);
+		return cli_fail(&err);
+	}
 	buf_addz(&path, "/v1/dead-letters");
+	url_query(&path, "group", cli_opt(c, "group") ? group : NULL);
 	url_query(&path, "queue", c->n_args ? c->args[0] : cli_opt(c, "queue"));
 	for (size_t i = 0; i < ARRAY_LEN(filters); i++)
 		url_query(&path, filters[i][1], cli_opt(c, filters[i][0]));
@@ -78,6 +85,7 @@ static int run(struct cli *c)
 
 static const struct cli_option options[] = {
 	{"queue", "QUEUE", "of this queue (or as the first argument)"},
+	{"group", "GROUP", "of this group of failures; the first characters of it are enough"},
 	{"state", "STATE", "dead (default), redriving, redriven, discarded or any"},
 	{"id", "ID", "of this message"},
 	{"key", "KEY", "of this ordering key (with a queue)"},
@@ -97,6 +105,7 @@ const struct command cmd_list = {
 		 "--json one JSON document a line.",
 	.examples = "dlq list orders # what died lately\n"
 		    "dlq list orders --error-type EncodeError --limit 1000 --json # for jq\n"
+		    "dlq list --group 3f2a9c # those with one cause, see `dlq groups`\n"
 		    "dlq list --state any --id order-17 # what became of one message",
 	.options = options,
 	.client = true,

@@ -43,20 +43,75 @@ static int list(struct cli *c, struct client *cl)
 	return code ? cli_fail(&err) : 0;
 }
 
+/* The ledger, in the order in which the members are handled. */
+static bool ledger_item(json_t *it, void *arg)
+{
+	struct list *l = arg;
+
+	if (l->json) {
+		json_line(it);
+		return true;
+	}
+	table_cell(&l->table, jstr(it, "dlq_id"));
+	table_cell(&l->table, jstr(it, "state"));
+	table_cell(&l->table, jstr(it, "sent_at"));
+	table_cell(&l->table, jstr(it, "outcome_at"));
+	if (l->table.rows >= 1000)
+		table_print(&l->table);
+	return true;
+}
+
+static int ledger(struct cli *c, struct client *cl, const char *path)
+{
+	static const char *const head[] = {"DLQ_ID", "STATE", "PUT BACK", "OUTCOME"};
+	struct list l = {.json = c->json};
+	struct dlq_err err = {0};
+
+	table_init(&l.table, 0, head, ARRAY_LEN(head));
+	enum dlq_code code = page_each(cl, path, INT64_MAX, ledger_item, &l, &err);
+	table_print(&l.table);
+	return code ? cli_fail(&err) : 0;
+}
+
+static void show_guard(const json_t *r)
+{
+	const json_t *stop = json_object_get(r, "stop_at");
+	char safe[600];
+
+	if (jint(r, "first"))
+		printf("  first %lld, then it waits for their outcome, at most %s\n", (long long)jint(r, "first"),
+		       *jstr(r, "canary_wait") ? jstr(r, "canary_wait") : "10m");
+	if (*jstr(r, "rate"))
+		printf("  at most %s\n", jstr(r, "rate"));
+	if (json_is_integer(stop))
+		printf("  halts when %lld failed again\n", (long long)json_integer_value(stop));
+	else if (stop)
+		printf("  halts when more than %s failed again\n", json_string_value(stop));
+	if (*jstr(r, "phase") && jint(r, "first"))
+		printf("  now: %s\n", jstr(r, "phase"));
+	if (*jstr(r, "halted_why"))
+		printf("  %shalted: %s%s\n", term_red(), text_safe(str_of(jstr(r, "halted_why")), safe, sizeof(safe)), term_reset());
+}
+
 static void show(const json_t *r)
 {
 	static const char *const numbers[][2] = {
 		{"total", "chosen"},         {"sent", "put back"},           {"skipped", "skipped"},
-		{"succeeded", "done since"}, {"failed_again", "died again"},
+		{"succeeded", "done since"}, {"failed_again", "died again"}, {"cancelled", "not put back"},
 	};
 	char safe[600], n[32];
 
-	printf("%s%s%s  %s%s%s\n", term_bold(), jstr(r, "redrive_id"), term_reset(), jstr(r, "state"),
-	       *jstr(r, "queue") ? ", queue " : "", jstr(r, "queue"));
+	printf("%s%s%s  %s%s%s%s%s\n", term_bold(), jstr(r, "redrive_id"), term_reset(), jstr(r, "state"),
+	       *jstr(r, "queue") ? ", queue " : "", jstr(r, "queue"), *jstr(r, "group") ? ", group " : "", jstr(r, "group"));
 	printf("  by %s, %s: %s\n", jstr(r, "operator"), jstr(r, "started_at"),
 	       text_safe(str_of(jstr(r, "reason")), safe, sizeof(safe)));
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-		printf("  %-12s %10s\n", numbers[i][1], count_format(jint(r, numbers[i][0]), n));
+		if (i < 5 || jint(r, numbers[i][0]))
+			printf("  %-12s %10s\n", numbers[i][1], count_format(jint(r, numbers[i][0]), n));
+	show_guard(r);
+	if (!strcmp(jstr(r, "state"), "halted"))
+		printf("  %sdlq redrives resume %s   goes on all the same; cancel ends it%s\n", term_dim(), jstr(r, "redrive_id"),
+		       term_reset());
 }
 
 static int run(struct cli *c)
@@ -65,6 +120,7 @@ static int run(struct cli *c)
 	const char *verb = c->n_args ? c->args[0] : "list";
 	struct buf path = {0};
 	struct dlq_err err = {0};
+	bool items = cli_flag(c, "items");
 	size_t known = 0;
 	int rc;
 
@@ -74,6 +130,8 @@ static int run(struct cli *c)
 		return cli_usage(c, "%s: list, show, pause, resume or cancel is wanted", verb);
 	if (known ? c->n_args != 2 : c->n_args > 1)
 		return cli_usage(c, known ? "%s: one redrive id is wanted" : "%s takes no id", verb);
+	if (items && known != 1)
+		return cli_usage(c, "--items goes with show");
 	struct client *cl = client_open(c, &rc);
 	if (!cl)
 		return rc;
@@ -85,7 +143,13 @@ static int run(struct cli *c)
 	url_escape(&path, c->args[1]);
 	if (known > 1)
 		buf_addf(&path, "/%s", verb);
+	if (items)
+		buf_addz(&path, "/items");
 	buf_addc(&path, 0);
+	if (items) {
+		rc = ledger(c, cl, path.p);
+		goto out;
+	}
 	json_t *r = client_json(cl, known > 1 ? "POST" : "GET", path.p, NULL, &err);
 	if (!r)
 		rc = cli_fail(&err);
@@ -100,16 +164,24 @@ out:
 	return rc;
 }
 
+static const struct cli_option options[] = {
+	{"items", NULL, "show: the ledger, every member with what became of it"},
+	{0},
+};
 static const char *const words[] = {"list", "show", "pause", "resume", "cancel", NULL};
 
 const struct command cmd_redrives = {
 	.name = "redrives",
-	.synopsis = "[list]\nshow REDRIVE_ID\npause REDRIVE_ID\nresume REDRIVE_ID\ncancel REDRIVE_ID",
+	.synopsis = "[list]\nshow REDRIVE_ID [--items]\npause REDRIVE_ID\nresume REDRIVE_ID\ncancel REDRIVE_ID",
 	.summary = "follow redrives, pause and cancel them",
 	.about = "`put back` counts what went back into the queue; `done since` and `died again` go on\n"
-		 "counting as the outcomes come.",
+		 "counting as the outcomes come. A guarded redrive halts by itself when too many failed\n"
+		 "again; `resume` goes on past that, `cancel` ends it. The ledger of --items names every\n"
+		 "member: selected, sent, succeeded, failed_again, skipped, cancelled, or unknown.",
 	.examples = "dlq redrives # the last hundred\n"
-		    "dlq redrives show 01JE2X7Q2M5V8R1T4W6Y9B3DFH # how one went",
+		    "dlq redrives show 01JE2X7Q2M5V8R1T4W6Y9B3DFH # how one went\n"
+		    "dlq redrives show 01JE2X7Q2M5V8R1T4W6Y9B3DFH --items # what became of each",
+	.options = options,
 	.words = words,
 	.client = true,
 	.run = run,

@@ -83,9 +83,10 @@ void show_history(const json_t *d)
 		printf("  %s  %sattempt %lld%s  %s%s%s  %s\n", jstr(a, "at"), term_bold(),
 		       (long long)jint(a, "attempt"), term_reset(), term_red(), jstr(a, "outcome"), term_reset(),
 		       text_safe(str_of(text), safe, sizeof(safe)));
+		snprintf(text, sizeof(text), "%s %s", jstr(a, "worker"), jstr(a, "worker_version"));
 		if (*jstr(a, "worker") || *jstr(a, "retry_at"))
 			printf("      %s%s%s%s%s%s\n", term_dim(), *jstr(a, "worker") ? "by " : "",
-			       text_safe(str_of(jstr(a, "worker")), safe, sizeof(safe)),
+			       text_safe(str_trim(str_of(text)), safe, sizeof(safe)),
 			       *jstr(a, "retry_at") ? "  next try at " : "", jstr(a, "retry_at"), term_reset());
 		if (*jstr(error, "detail"))
 			print_detail(jstr(error, "detail"));
@@ -117,6 +118,7 @@ static void show_facts(const json_t *d)
 	fact("queue", jstr(d, "queue"));
 	fact("message", jstr(d, "id"));
 	fact("key", jstr(d, "key"));
+	fact("group", jstr(d, "group"));
 	fact("reason", jstr(d, "reason"));
 	time_fact("received", jstr(d, "received_at"));
 	time_fact("first failed", jstr(d, "first_failed_at"));
@@ -190,6 +192,8 @@ static int show(struct cli *c, struct client *cl, const char *path)
 	if (!strcmp(jstr(d, "state"), "dead"))
 		printf("\n%sdlq redrive %s --reason '...'   puts it back%s\n", term_dim(), jstr(d, "dlq_id"),
 		       term_reset());
+	if (*jstr(d, "group"))
+		printf("%sdlq groups show %.12s   all that failed like this%s\n", term_dim(), jstr(d, "group"), term_reset());
 	json_decref(d);
 	return 0;
 }

@@ -223,7 +223,8 @@ static void settle(struct slot *s, const json_t *d, const char *outcome, json_t 
 		json_t *r = json_pack("{s:s, s:s, s:O*}", "receipt", jstr(d, "receipt"), "outcome", outcome, "error",
 				      error);
 		json_t *answer = client_json(s->cl, "POST", w->settle,
-					     json_pack("{s:s, s:[o]}", "worker", w->name, "results", r), &err);
+					     json_pack("{s:s, s:s*, s:[o]}", "worker", w->name, "worker_version",
+						       cli_opt(w->c, "worker-version"), "results", r), &err);
 
 		if (answer) {
 			json_t *result = json_array_get(json_object_get(answer, "results"), 0);
@@ -306,8 +307,9 @@ static bool slot_step(struct slot *s, int *pause)
 {
 	struct worker *w = s->w;
 	struct dlq_err err = {0};
-	json_t *ask = json_pack("{s:i, s:s, s:s, s:s}", "max", 1, "wait", w->until_empty ? "0s" : POLL_WAIT,
-				"visibility_timeout", w->visibility, "worker", w->name);
+	json_t *ask = json_pack("{s:i, s:s, s:s, s:s, s:s*}", "max", 1, "wait", w->until_empty ? "0s" : POLL_WAIT,
+				"visibility_timeout", w->visibility, "worker", w->name, "worker_version",
+				cli_opt(w->c, "worker-version"));
 	json_t *answer = client_json(s->cl, "POST", w->receive, ask, &err);
 
 	if (!answer) {
@@ -477,6 +479,7 @@ static int run(struct cli *c)
 static const struct cli_option options[] = {
 	{"concurrency", "N", "commands at once, default 1, at most 256"},
 	{"worker", "NAME", "name of this worker in the history, default HOST-PID"},
+	{"worker-version", "TEXT", "version of what COMMAND is, so that a bad deploy can be told from bad messages"},
 	{"timeout", "DURATION", "end a command that runs longer (SIGTERM, 2 s later SIGKILL, with all it started)"},
 	{"visibility-timeout", "DURATION", "length of a lease, default the queue's; extended while the command runs"},
 	{"until-empty", NULL, "end when no message is due, instead of waiting for more"},

@@ -131,6 +131,8 @@ static enum dlq_code members_choose(struct engine *e, struct engine_op *op, stru
 	bool by_group = op->u.redrive.group.n > 0;
 	r->queue_id = n ? 0 : q->queue_id;
 	r->group_id = by_group ? g.group_id : 0;
+	if (by_group)
+		memcpy(r->group_fp, g.fp, sizeof(g.fp));
 	r->queue = q ? arena_str(&op->arena, q->name) : (struct str){0};
 	r->total = n ? n : by_group ? g.dead : 0;
 	return DLQ_OK;

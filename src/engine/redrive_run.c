@@ -281,6 +281,8 @@ static enum dlq_code move_ramp(struct engine *e, struct batch *b, struct store_r
                                struct dlq_err *err)
 {
 	int max = r->guard.rate > 0 ? guard_take(&run->bucket, r->guard.rate, b->now, share) : share, taken = 0;
+	if (r->guard.rate > 0)
+		run->next_at = guard_next(&run->bucket, r->guard.rate, b->now);
 	if (!max && r->sent + r->skipped < r->total)
 		return DLQ_OK;
 	if (!max) { /* that nothing is left is found out at once; should one be left, it goes on credit */
@@ -383,8 +385,6 @@ enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *e
 			continue;
 		c = move(e, b, i, share, err);
 		moved++;
-		if (!c && i < e->n_redrives && e->redrives[i].guard.rate > 0)
-			e->runs[i].next_at = guard_next(&e->runs[i].bucket, e->redrives[i].guard.rate, b->now);
 	}
 	e->redrive_turn = n ? (e->redrive_turn + REDRIVE_STEP / 10) % n : 0;
 	return c;
@@ -435,6 +435,7 @@ static enum dlq_code resume(struct engine *e, struct batch *b, struct store_redr
 	}
 	run->bucket = (struct guard_bucket){0};
 	run->next_at = 0;
+	e->redrives_outcome = true; /* what came meanwhile is judged now */
 	r->state = REDRIVE_RUNNING;
 	r->halted_why = (struct str){0};
 	return c ? c : e->ops->redrive_state(e->store, r, err);

@@ -284,7 +284,7 @@ static void test_ramp_halts(void **state)
 	assert_int_equal(r.state, REDRIVE_RUNNING);
 	assert_string_equal(why, "");
 	restart(&j);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 2; i++)
 		ramp_step(&j, OUTCOME_PERMANENT);
 	assert_int_equal(job_read(&j, NULL).state, REDRIVE_RUNNING);
 	for (int i = 0; i < 3; i++)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cli/demo.h"
-#include "cli/redrive.h"
+#include "cli/groups.h"
 #include "cli/show.h"
 #include "cli/term.h"
 
@@ -216,9 +216,9 @@ static bool all_done(const struct demo *d, const struct demo_counts *n)
 
 /* ---- the acts ---- */
 
-static enum dlq_code on_call(struct demo *d, struct dlq_err *err)
+/* One of them, with its evidence. */
+static enum dlq_code show_one(struct demo *d, struct dlq_err *err)
 {
-	char n[32];
 	json_t *page = client_get(d->client, err, "/v1/dead-letters?queue=%s&error_type=EncodeError&limit=1", d->queue),
 	       *one = NULL;
 
@@ -228,8 +228,6 @@ static enum dlq_code on_call(struct demo *d, struct dlq_err *err)
 	json_decref(page);
 	if (!one)
 		return err->code;
-	demo_say("What the person on call sees: %s dead letters, one cause. The other orders went through.",
-		 count_format(d->bad, n));
 	printf("\n  %s$ dlq show %s%s\n\n", term_dim(), jstr(one, "dlq_id"), term_reset());
 	printf("  message %s of queue %s, reason %s after %lld attempts\n", jstr(one, "id"), jstr(one, "queue"),
 	       jstr(one, "reason"), (long long)jint(one, "attempts"));
@@ -239,21 +237,114 @@ static enum dlq_code on_call(struct demo *d, struct dlq_err *err)
 	return DLQ_OK;
 }
 
-static enum dlq_code put_back(struct demo *d, struct dlq_err *err)
+/* The one group of the queue that has dead letters: its id in out, its diagnosis on the screen. */
+static enum dlq_code one_group(struct demo *d, char out[GROUP_ID_LEN + 1], struct dlq_err *err)
 {
-	static const char reason[] = "label worker 2.4.1 decodes SKUs before it encodes them";
+	json_t *page = client_get(d->client, err, "/v1/groups?queue=%s&dead=true&limit=10", d->queue);
+	const json_t *items = json_object_get(page, "items"), *g = json_array_get(items, 0);
+	char safe[200], n[32];
+
+	if (!page)
+		return err->code;
+	if (json_array_size(items) != 1 || jint(g, "dead") != d->bad) {
+		enum dlq_code code = err_set(err, DLQ_INTERNAL, "%zu groups have dead letters, not one with %d", json_array_size(items),
+					     d->bad);
+		json_decref(page);
+		return code;
+	}
+	snprintf(out, GROUP_ID_LEN + 1, "%s", jstr(g, "group"));
+	demo_say("What the person on call sees: %s dead letters, one cause. The other orders went through.", count_format(d->bad, n));
+	printf("\n  %s$ dlq groups show %.*s%s\n\n", term_dim(), GROUP_ID_SHORT, out, term_reset());
+	printf("%s: ", jstr(g, "error_type"));
+	printf("%s\n", text_safe(str_of(jstr(g, "message")), safe, sizeof(safe)));
+	group_show_diagnosis(g);
+	fflush(stdout);
+	json_decref(page);
+	return DLQ_OK;
+}
+
+/* Draws until the redrive is not running any more. Takes r; NULL with err set. */
+static json_t *watch_redrive(struct demo *d, json_t *r, const char *phase, struct dlq_err *err)
+{
+	int64_t deadline = demo_now_ms() + DEADLINE_MS;
+	struct demo_counts n;
+
+	while (r) {
+		bool running = !strcmp(jstr(r, "state"), "running");
+		bool ok = demo_counts(d, &n, err);
+
+		if (ok)
+			demo_draw(d, &n, phase, !running);
+		if (ok && !running)
+			break;
+		if (ok && (atomic_load(&interrupted) || demo_now_ms() > deadline)) {
+			err_set(err, DLQ_TIMEOUT, "the redrive %s did not end in time", jstr(r, "redrive_id"));
+			ok = false;
+		}
+		json_t *next = NULL;
+		if (ok) {
+			pause_ms(100);
+			next = client_get(d->client, err, "/v1/redrives/%s", jstr(r, "redrive_id"));
+		}
+		json_decref(r);
+		r = next;
+	}
+	return r;
+}
+
+static json_t *guarded_redrive(struct demo *d, const char *group, const char *reason, const char *phase, struct dlq_err *err)
+{
+	printf("\n  %s$ dlq redrive --group %.*s --first %d --stop-at 10%% --reason '%s'%s\n\n", term_dim(), GROUP_ID_SHORT, group,
+	       d->first, reason, term_reset());
+	fflush(stdout);
+	json_t *r = client_json(d->client, "POST", "/v1/redrives",
+				json_pack("{s:s, s:s, s:i, s:s}", "group", group, "reason", reason, "first", d->first, "stop_at", "10%"),
+				err);
+	return watch_redrive(d, r, phase, err);
+}
+
+/* Too early: the worker still cannot encode them. */
+static enum dlq_code too_early(struct demo *d, const char *group, struct dlq_err *err)
+{
+	char path[120], why[400];
 	json_t *r;
 
-	demo_say("The worker is fixed. One redrive puts all of them back:");
-	printf("\n  %s$ dlq redrive --queue %s --reason '%s'%s\n\n", term_dim(), d->queue, reason, term_reset());
-	fflush(stdout);
-	atomic_store(&d->fixed, true);
-	r = client_json(d->client, "POST", "/v1/redrives", json_pack("{s:s, s:s}", "queue", d->queue, "reason", reason),
-			err);
-	if (r)
-		r = redrive_wait(d->client, r, false, err);
+	demo_say("Somebody puts them back before the worker is fixed. The redrive tries %d first:", d->first);
+	r = guarded_redrive(d, group, "should be fine now", "the first ones fail again", err);
+	if (!r)
+		return err->code;
+	enum dlq_code code = DLQ_OK;
+	if (strcmp(jstr(r, "state"), "halted") || jint(r, "sent") != d->first)
+		code = err_set(err, DLQ_INTERNAL, "the redrive is %s after %lld messages, not halted after %d", jstr(r, "state"),
+			       (long long)jint(r, "sent"), d->first);
+	printf("\n  %shalted by itself:%s %s\n", term_yellow(), term_reset(),
+	       text_safe(str_of(jstr(r, "halted_why")), why, sizeof(why)));
+	printf("  %d touched, %d still dead as they were.\n", d->first, d->bad - d->first);
+	snprintf(path, sizeof(path), "/v1/redrives/%s/cancel", jstr(r, "redrive_id"));
 	json_decref(r);
-	return r ? watch(d, "the fixed worker at work", all_done, err) : err->code;
+	if (code)
+		return code;
+	printf("\n  %s$ dlq redrives cancel %.26s%s\n", term_dim(), path + strlen("/v1/redrives/"), term_reset());
+	fflush(stdout);
+	r = client_json(d->client, "POST", path, NULL, err);
+	json_decref(r);
+	return r ? DLQ_OK : err->code;
+}
+
+static enum dlq_code put_back(struct demo *d, const char *group, struct dlq_err *err)
+{
+	json_t *r;
+
+	demo_say("Now the worker is fixed. The same command: %d first, and when these succeed all others:", d->first);
+	atomic_store(&d->fixed, true);
+	r = guarded_redrive(d, group, "label worker 2.4.1 decodes SKUs before it encodes them", "the fixed worker at work", err);
+	if (!r)
+		return err->code;
+	bool done = !strcmp(jstr(r, "state"), "done");
+	if (!done)
+		err_set(err, DLQ_INTERNAL, "the redrive is %s: %s", jstr(r, "state"), jstr(r, "halted_why"));
+	json_decref(r);
+	return done ? watch(d, "the fixed worker at work", all_done, err) : err->code;
 }
 
 static bool check(bool ok, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -282,8 +373,9 @@ static bool account(struct demo *d, const struct demo_counts *n)
 	printf("\n");
 	ok &= check(n->sent == d->orders && n->done == d->orders, "%s sent = %s done", count_format(n->sent, a),
 		    count_format(n->done, b));
-	ok &= check(n->died == d->bad && n->redriven == d->bad, "%s died = %s redriven, each with its 3 attempts kept",
-		    count_format(n->died, a), count_format(n->redriven, b));
+	ok &= check(n->died == d->bad + d->first && n->redriven == d->bad,
+		    "%s dead letters = %s redriven, %d of which died twice; every attempt is kept", count_format(d->bad, a),
+		    count_format(n->redriven, b), d->first);
 	ok &= check(!n->dead && !n->ready && !n->leased && !n->redriving,
 		    "nothing waits, nothing is dead, nothing got lost");
 	ok &= check(once == d->orders, "%s of %s orders were worked successfully exactly once", count_format(once, a),
@@ -300,9 +392,10 @@ static void next_steps(const struct demo *d, bool standalone)
 		       "  dlq send orders '{\"order\": 1}'      after: dlq queues create orders\n"
 		       "  dlq work orders -- ./your-worker    run your own program for each message\n");
 	else
-		printf("  dlq list %s --state any         every one of them, and what became of it\n"
-		       "  dlq redrives                        the redrive, by whom and why\n"
-		       "  dlq audit                           who changed what\n"
+		printf("  dlq groups                          the group, now without dead letters\n"
+		       "  dlq list %s --state any         every one of them, and what became of it\n"
+		       "  dlq redrives                        the redrives, by whom and why\n"
+		       "  dlq audit verify                    nobody changed the record of it\n"
 		       "  dlq work %s -- ./your-worker    run your own program for each message\n",
 		       d->queue, d->queue);
 	printf("  dlq help                            all commands\n\n");
@@ -313,6 +406,7 @@ static int play(struct demo *d, bool standalone)
 	pthread_t threads[DEMO_WORKERS + 1];
 	struct demo_counts n = {0};
 	struct dlq_err err = {0};
+	char group[GROUP_ID_LEN + 1];
 	int running = 0, rc = 0;
 
 	if (prepare(d, &err))
@@ -329,11 +423,17 @@ static int play(struct demo *d, bool standalone)
 	if (!code)
 		code = watch(d, "orders come in", all_settled, &err);
 	if (!code)
-		code = on_call(d, &err);
+		code = one_group(d, group, &err);
+	if (!code)
+		code = show_one(d, &err);
 	if (!code && d->tty && !d->fast)
 		pause_ms(2500);
 	if (!code)
-		code = put_back(d, &err);
+		code = too_early(d, group, &err);
+	if (!code && d->tty && !d->fast)
+		pause_ms(2500);
+	if (!code)
+		code = put_back(d, group, &err);
 	atomic_store(&d->stop, true);
 	while (running)
 		pthread_join(threads[--running], NULL);
@@ -365,6 +465,7 @@ static int run(struct cli *c)
 		return EXIT_USAGE;
 	d.orders = (int)orders;
 	d.bad = (int)bad;
+	d.first = d.bad < DEMO_FIRST ? d.bad : DEMO_FIRST;
 	d.queue = cli_opt(c, "queue") ? cli_opt(c, "queue") : "orders";
 	if (strspn(d.queue, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(d.queue) ||
 	    strlen(d.queue) > 128)
@@ -398,9 +499,10 @@ const struct command cmd_demo = {
 	.synopsis = "[--standalone] [--fast] [OPTIONS]",
 	.summary = "play an incident from the first failure to the balanced account",
 	.about = "Sends 5,826 orders, works them with a worker that fails on 826, shows them retrying and\n"
-		 "dying with their evidence while the others go through, then fixes the worker, puts all\n"
-		 "of them back with one redrive and checks the account: sent = done, died = redriven, each\n"
-		 "exactly once. Exit code 1 if it does not balance.",
+		 "dying with their evidence while the others go through: one group of failures with its\n"
+		 "diagnosis. A redrive that comes too early halts after 5. Then it fixes the worker, puts\n"
+		 "all of them back and checks the account: sent = done, each exactly once. Exit code 1 if\n"
+		 "it does not balance.",
 	.examples = "dlq demo --standalone # needs nothing running\n"
 		    "dlq demo --fast # against the running server, as fast as it goes",
 	.options = options,

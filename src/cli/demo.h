@@ -9,13 +9,14 @@
 
 #define DEMO_WORKERS 8
 #define DEMO_RECENT 4
+#define DEMO_FIRST 5 /* canary of the redrives */
 
 /* One play. Plain fields are written before the threads start; the atomics by any of them; `recent` under the lock. */
 struct demo {
 	struct cli *c;
 	struct client *client;
 	const char *queue;
-	int orders, bad;
+	int orders, bad, first;
 	bool fast, tty;
 	int64_t pace_us;         /* pretended work per message */
 	int64_t started_ms;

@@ -29,7 +29,7 @@ class Help(unittest.TestCase):
     def test_lists_every_command(self):
         code, out, _ = run_cli(["help"])
         self.assertEqual(code, 0)
-        for word in "serve send receive work queues list show redrive discard audit token config demo version help completion".split():
+        for word in "serve send receive work queues groups list show redrive redrives discard restore audit token config demo version help completion".split():
             self.assertRegex(out, r"(?m)^  %s +\S" % word)
 
     def test_each_command_explains_itself(self):

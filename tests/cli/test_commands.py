@@ -350,9 +350,13 @@ class Demo(unittest.TestCase):
         code, out, err = run_cli(["demo", "--standalone", "--fast", "--orders", "500", "--bad", "71"], timeout=120)
         self.assertEqual((code, err), (0, ""), out)
         self.assertIn("500 sent = 500 done", out)
-        self.assertIn("71 died = 71 redriven", out)
+        self.assertIn("poison", out)
+        self.assertIn("71 of 71 messages failed on every attempt", out)
+        self.assertIn("halted by itself: 5 of 5 canary messages failed again", out)
+        self.assertIn("5 touched, 66 still dead as they were", out)
+        self.assertIn("71 dead letters = 71 redriven, 5 of which died twice", out)
         self.assertIn("500 of 500 orders were worked successfully exactly once", out)
-        self.assertEqual(out.count("EncodeError: cannot encode SKU"), 3)
+        self.assertEqual(out.count("EncodeError: cannot encode SKU"), 4)  # the group, and the three attempts of one
         self.assertNotIn("\033", out)
 
     def test_twice_on_a_running_server(self):

@@ -160,6 +160,7 @@ static void on_call_done(struct handler_call *call)
 	d->failure.type = keep(d, call->failure.type, FAILURE_TYPE_MAX);
 	d->failure.message = keep(d, call->failure.message, FAILURE_MESSAGE_MAX);
 	d->failure.detail = keep(d, call->failure.detail, FAILURE_DETAIL_MAX);
+	d->failure.fingerprint = keep(d, call->failure.fingerprint, FAILURE_TYPE_MAX);
 	pthread_mutex_lock(&p->lock);
 	d->back_next = NULL;
 	if (p->back_tail)

@@ -1,4 +1,4 @@
-/* Queues, audit, tokens, notices, small facts. */
+/* Queues, tokens, notices, small facts. */
 #include "store/sqlite/internal.h"
 
 void *list_grow(struct arena *a, void *list, int n, size_t size)
@@ -102,6 +102,8 @@ enum dlq_code sq_queue_delete(struct store *store, int64_t queue_id, struct dlq_
 		q_run(&s->w, Q_QUEUE_HIDE, "ii", queue_id, s->wall);
 	else
 		q_run(&s->w, Q_QUEUE_DELETE, "i", queue_id);
+	if (!q_int(&s->w, Q_QUEUE_HAS_DEAD, &any, "i", queue_id))
+		groups_delete(s, queue_id);
 	q_run(&s->w, Q_COUNT_DELETE, "i", queue_id);
 	queue_touch(s, q);
 	q->deleted = true;
@@ -134,14 +136,6 @@ const struct store_counts *sq_queue_counts(struct store *store, int64_t queue_id
 	static const struct store_counts none;
 	const struct sq_queue *q = queue_find(sq(store), queue_id);
 	return q ? &q->now : &none;
-}
-
-enum dlq_code sq_audit_add(struct store *store, const struct store_audit *a, struct dlq_err *err)
-{
-	struct sq_store *s = sq(store);
-	q_run(&s->w, Q_AUDIT_INSERT, "ittttttt", a->at_ms, a->operator, a->action, a->queue, a->target, a->reason,
-	      a->outcome, a->detail);
-	return conn_code(&s->w, err);
 }
 
 enum dlq_code sq_token_add(struct store *store, const struct store_token *t, int64_t *token_id, struct dlq_err *err)

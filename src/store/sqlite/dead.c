@@ -1,11 +1,11 @@
 /* Quarantine: a message dies, is discarded, is given to the archive. Its payload stays where it is. */
 #include "store/sqlite/internal.h"
 
-void attempt_add(struct sq_store *s, int64_t seq, const struct store_attempt *at)
+void attempt_add(struct sq_store *s, int64_t seq, const struct store_attempt *at, int64_t group_id)
 {
-	q_run(&s->w, Q_ATTEMPT_INSERT, "iiiiiiiitttt", seq, I(at->redrive), I(at->n), at->at_ms, I(at->outcome),
+	q_run(&s->w, Q_ATTEMPT_INSERT, "iiiiiiiittttit", seq, I(at->redrive), I(at->n), at->at_ms, I(at->outcome),
 	      I(at->http_status), I(at->exit_code), at->retry_at_ms, at->error_type, at->message, at->worker,
-	      at->detail);
+	      at->detail, group_id, at->worker_version);
 }
 
 /* The end of what a message was before: a lease, or waiting with an ended TTL. False: it is not there. */
@@ -61,26 +61,34 @@ struct death {
 	const struct store_lease *lease;
 	int attempts, lease_expirations;
 	enum reason reason;
-	int64_t died_no, retention_due;
+	int64_t died_no, retention_due, group_id;
 	struct last_failure f;
 };
 
 /* A second death: the same dead letter, its id and history kept. */
 static void die_again(struct sq_store *s, struct store_counts *c, const struct death *d, const struct dead_facts *was)
 {
-	q_run(&s->w, Q_DEAD_AGAIN, "iiiiiiiiittt", d->lease->seq, I(d->reason), I(d->attempts), I(d->lease_expirations),
+	q_run(&s->w, Q_DEAD_AGAIN, "iiiiiiiiittti", d->lease->seq, I(d->reason), I(d->attempts), I(d->lease_expirations),
 	      I(d->lease->redrives), d->died_no, s->wall, d->f.last_at, d->retention_due, d->f.error_type, d->f.message,
-	      d->f.worker);
-	if (was->redrive_n)
+	      d->f.worker, d->group_id);
+	if (was->redrive_n) {
 		q_run(&s->w, Q_REDRIVE_FAILED, "i", was->redrive_n);
+		q_run(&s->w, Q_ITEM_OUTCOME, "iiii", was->redrive_n, d->lease->seq, I(ITEM_FAILED_AGAIN), s->wall);
+	}
+	struct sq_group *g = group_touch(s, was->group_id);
+	if (g) {
+		g->redriving--;
+		g->failed_again++;
+	}
 	c->redriving--;
 }
 
 static void die_first(struct sq_store *s, const struct death *d, struct str message_id, struct str key, int64_t size)
 {
-	q_run(&s->w, Q_DEAD_INSERT, "iiiiiiiiiiiittttt", d->lease->seq, d->lease->queue_id, I(d->reason),
+	q_run(&s->w, Q_DEAD_INSERT, "iiiiiiiiiiiittttti", d->lease->seq, d->lease->queue_id, I(d->reason),
 	      I(d->attempts), I(d->lease_expirations), I(d->lease->redrives), d->died_no, s->wall, d->f.first_at,
-	      d->f.last_at, size, d->retention_due, message_id, key, d->f.error_type, d->f.message, d->f.worker);
+	      d->f.last_at, size, d->retention_due, message_id, key, d->f.error_type, d->f.message, d->f.worker,
+	      d->group_id);
 }
 
 enum dlq_code sq_bury(struct store *store, const struct store_lease *l, const struct store_attempt *at,
@@ -108,17 +116,23 @@ enum dlq_code sq_bury(struct store *store, const struct store_lease *l, const st
 		goto out;
 	code = DLQ_OK;
 	struct death d = {
-	    l, at ? at->n : l->attempts, lease_expirations, reason, number_take(s, &s->died_no), retention_due, {0}};
+	    l, at ? at->n : l->attempts, lease_expirations, reason, number_take(s, &s->died_no), retention_due, 0, {0}};
 	if (at) {
-		attempt_add(s, l->seq, at);
+		d.group_id = group_failure(s, l->queue_id, at, true);
+		attempt_add(s, l->seq, at, d.group_id);
 		c->failed_attempts++;
 	}
 	failure_load(s, l->seq, &a, &d.f);
 	bool again = l->redrives && dead_load(s, l->seq, &a, &was);
+	if (again && !d.group_id)
+		d.group_id = was.group_id; /* no failure that says otherwise */
 	if (again)
 		die_again(s, c, &d, &was);
 	else
 		die_first(s, &d, id, key, size);
+	struct sq_group *g = group_touch(s, d.group_id);
+	if (g)
+		g->dead++;
 	c->dead++;
 	c->died++;
 	c->bytes -= size;
@@ -148,6 +162,7 @@ bool dead_load(struct sq_store *s, int64_t seq, struct arena *a, struct dead_fac
 	    .key = col_copy(st, 6, a),
 	    .body_bytes = col(st, 8),
 	    .edited = col(st, 9) != 0,
+	    .group_id = col(st, 10),
 	};
 	q_end(st);
 	return true;
@@ -188,8 +203,62 @@ enum dlq_code sq_discard_one(struct store *store, int64_t seq, struct str operat
 			queue_touch(s, q)->dead--;
 			q->now.discarded++;
 		}
+		struct sq_group *g = group_touch(s, d.group_id);
+		if (g) {
+			g->dead--;
+			g->discarded++;
+		}
 		c = conn_code(&s->w, err);
 	}
+	arena_release(&a);
+	return c;
+}
+
+/* Back among the dead, under a new number: so it is no member of a redrive that began while it was discarded. */
+static void restore(struct sq_store *s, struct sq_queue *q, const struct dead_facts *d, struct str operator,
+                    struct str why)
+{
+	q_run(&s->w, Q_DEAD_RESTORE, "iitti", d->seq, s->wall, operator, why, number_take(s, &s->died_no));
+	if (q->ordered && d->key.n)
+		q_run(&s->w, Q_LANE_INSERT, "iTi", q->queue_id, d->key, d->seq);
+	queue_touch(s, q)->dead++;
+	q->now.discarded--;
+	struct sq_group *g = group_touch(s, d->group_id);
+	if (g) {
+		g->dead++;
+		g->discarded--;
+	}
+}
+
+enum dlq_code sq_restore_one(struct store *store, int64_t seq, struct str operator, struct str why, struct dlq_err *err)
+{
+	struct sq_store *s = sq(store);
+	struct arena a = {0};
+	struct dead_facts d;
+	int64_t head;
+	char id[ULID_LEN + 1];
+	enum dlq_code c = DLQ_OK;
+	if (!dead_load(s, seq, &a, &d)) {
+		c = s->w.rc ? conn_code(&s->w, err) : err_set(err, DLQ_NOT_FOUND, "there is no such dead letter");
+		goto out;
+	}
+	struct sq_queue *q = queue_find(s, d.queue_id);
+	id_dead(s, d.first_died_at, seq, id);
+	if (d.state != DEAD_DISCARDED)
+		c = err_set(err, DLQ_CONFLICT, "dead letter %s is %s, and only a discarded one can be restored", id,
+		            dead_state_name((enum dead_state)d.state));
+	else if (!q)
+		c = err_set(err, DLQ_CONFLICT, "the queue of dead letter %s was deleted", id);
+	else if (q->ordered && d.key.n && q_int(&s->w, Q_LANE_HEAD, &head, "iT", d.queue_id, d.key))
+		c = err_set(err, DLQ_CONFLICT,
+		            "other messages with the key of dead letter %s are under way, and it would have to go before "
+		            "them: restore it when they are settled",
+		            id);
+	else
+		restore(s, q, &d, operator, why);
+	if (!c)
+		c = conn_code(&s->w, err);
+out:
 	arena_release(&a);
 	return c;
 }
@@ -234,6 +303,11 @@ enum dlq_code sq_archive_one(struct store *store, int64_t seq, struct dlq_err *e
 		if (q) {
 			queue_touch(s, q)->archived++;
 			q->now.dead -= d.state == DEAD_DEAD;
+		}
+		struct sq_group *g = group_touch(s, d.group_id);
+		if (g) {
+			g->archived++;
+			g->dead -= d.state == DEAD_DEAD;
 		}
 		c = conn_code(&s->w, err);
 	}

@@ -50,8 +50,8 @@ enum dlq_code conn_code(struct conn *c, struct dlq_err *err); /* DLQ_OK or what 
 void conn_clear(struct conn *c);
 /* The statement, reset and ready to bind; NULL after an error. */
 sqlite3_stmt *q_get(struct conn *c, enum statement q);
-/* args: i int64_t, t struct str as text (empty: NULL), T text never NULL, b struct str as blob, n int64_t where 0 is
- * NULL. Text and blobs are borrowed until the statement is reset. */
+/* args: i int64_t, t struct str as text (empty: NULL), T text never NULL, b struct str as blob, d double, n int64_t where
+ * 0 is NULL. Text and blobs are borrowed until the statement is reset. */
 sqlite3_stmt *q_bind(struct conn *c, enum statement q, const char *args, ...);
 bool q_row(struct conn *c, sqlite3_stmt *st); /* false: no more (and reset), or an error */
 void q_end(sqlite3_stmt *st);                 /* after a q_row that was true; takes NULL */
@@ -96,6 +96,42 @@ struct claimed {
 	int64_t seq, due, attempts, lease_expirations, redrives, previous_delay, size, expires;
 };
 
+/* What one worker adds to a group in the open transaction. */
+struct worker_use {
+	char *worker, *version;
+	int64_t failures, first_at, last_at;
+};
+
+/*
+ * A group as the writer sees it: a cache of its row, dropped as a whole by rollback and when it has grown. What a
+ * transaction adds is gathered here and written once, by groups_flush.
+ */
+struct sq_group {
+	struct sq_group *next_key, *next_id; /* chains of the two tables */
+	int64_t group_id, queue_id;
+	uint8_t fp[16];
+	enum group_status status;
+	int64_t muted_until, muted_deaths, merged_into, merged;
+	int64_t last_no, dead, redriving, redriven, failed_again, discarded, archived, deaths, failures, recovered,
+	    first_seen, last_seen;
+	int64_t n_workers;
+	bool dirty;                          /* in sq_groups.dirty */
+	int64_t tx_failures, tx_deaths;      /* not yet in the histories */
+	struct worker_use *uses;             /* not yet in fgroup_worker */
+	size_t n_uses, cap_uses;
+};
+
+#define GROUP_CHAINS 1024u
+struct sq_groups {
+	struct sq_group *by_key[GROUP_CHAINS], *by_id[GROUP_CHAINS];
+	size_t n;
+	struct sq_group **dirty;
+	size_t n_dirty, cap_dirty;
+	bool changed;     /* in the open transaction */
+	int64_t swept_at; /* minute up to which the histories were swept; 0: not known */
+	bool kept_history; /* in the open transaction */
+};
+
 struct sq_store {
 	struct store base;
 	struct conn w;
@@ -109,7 +145,8 @@ struct sq_store {
 	struct sq_queue **touched;
 	size_t n_touched, cap_touched;
 	struct sq_queue *last; /* of the last lookup */
-	struct number seq, died_no;
+	struct number seq, died_no, group_no;
+	struct sq_groups groups;
 	struct lease_heap heap;
 	struct lease_end *popped; /* taken from the heap in this transaction: back into it if it fails */
 	size_t n_popped, cap_popped;
@@ -214,7 +251,7 @@ enum dlq_code sq_retry(struct store *s, const struct store_lease *l, const struc
                        int lease_expirations, int64_t due, int64_t delay_ms, struct dlq_err *err);
 
 /* dead.c */
-void attempt_add(struct sq_store *s, int64_t seq, const struct store_attempt *at);
+void attempt_add(struct sq_store *s, int64_t seq, const struct store_attempt *at, int64_t group_id);
 enum dlq_code sq_bury(struct store *s, const struct store_lease *l, const struct store_attempt *at,
                       int lease_expirations, enum reason reason, int64_t retention_due, bool notify,
                       char dlq_id[ULID_LEN + 1], struct dlq_err *err);
@@ -224,7 +261,7 @@ enum dlq_code sq_retention_due(struct store *s, int64_t now, int max, int64_t *s
 enum dlq_code sq_archive_one(struct store *s, int64_t seq, struct dlq_err *err);
 /* The facts of a dead letter; NOT_FOUND, CONFLICT unless its state is dead, IN_REDRIVE. */
 struct dead_facts {
-	int64_t seq, queue_id, redrives, died_no, first_died_at, redrive_n, body_bytes;
+	int64_t seq, queue_id, redrives, died_no, first_died_at, redrive_n, body_bytes, group_id;
 	int state;
 	bool edited;
 	struct str key; /* in the arena */
@@ -292,7 +329,48 @@ enum dlq_code sq_read_audit(struct store_reader *r, int64_t before_n, int limit,
                             struct store_audit **out, int *n, struct dlq_err *err);
 
 
-/* groups.c, group_read.c, ledger.c */
+/* read.c */
+struct sq_reader *rd(struct store_reader *r);
+int page_limit(int limit); /* 1 to 1000 */
+void read_begin(struct sq_reader *r);
+enum dlq_code read_end(struct sq_reader *r, enum dlq_code code, struct dlq_err *err);
+
+/* walk.c: the dead letters of a group and of those merged into it, in the order of dying. */
+struct walk_head {
+	int64_t group_id, state, seq, no;
+};
+struct dead_walk {
+	struct conn *c;
+	bool up; /* oldest first */
+	struct walk_head *heads;
+	int n;
+};
+/* Begins after from_no; state -1: any. Heads are in the arena. */
+void walk_begin(struct dead_walk *w, struct conn *c, bool up, const int64_t *group_ids, int n, int state,
+                int64_t from_no, struct arena *a);
+bool walk_next(struct dead_walk *w, int64_t *seq, int64_t *no);
+/* The group and those merged into it; group_ids has room for GROUP_MERGED_MAX + 1. How many. */
+int group_family(struct conn *c, int64_t group_id, int64_t *group_ids);
+
+/* groups.c */
+struct sq_group *group_by_id(struct sq_store *s, int64_t group_id); /* NULL: none, or an error */
+/* The same, to be changed: what it holds is written at commit. */
+struct sq_group *group_touch(struct sq_store *s, int64_t group_id);
+/* A failed delivery; its group's id, 0: none. */
+int64_t group_failure(struct sq_store *s, int64_t queue_id, const struct store_attempt *at, bool deadly);
+void group_recovered(struct sq_store *s, int64_t seq); /* done after failures */
+void groups_flush(struct sq_store *s);
+void groups_sweep(struct sq_store *s); /* a bounded part of what is too old in the histories */
+void groups_drop(struct sq_store *s);  /* forgets all that is cached, flushed or not */
+void groups_keep(struct sq_store *s);  /* after a commit */
+void groups_delete(struct sq_store *s, int64_t queue_id);
+void queue_history(struct sq_store *s, const struct sq_queue *q);
+
+/* group_read.c: one group as it stands in the tables, with those merged into it; false: there is none. */
+bool group_fetch(struct sq_store *s, struct conn *c, int64_t group_id, struct arena *a, struct store_group *out);
+int64_t group_id_of(struct conn *c, const uint8_t fp[16]); /* 0: none */
+
+/* group_set.c, group_read.c, ledger.c, dead.c, redrive.c */
 enum dlq_code sq_group_get(struct store *s, const uint8_t fp[16], struct arena *a, struct store_group *out,
                            struct dlq_err *err);
 enum dlq_code sq_group_set(struct store *s, const struct store_group *g, struct dlq_err *err);

@@ -119,10 +119,18 @@ static void done_redriven(struct sq_store *s, struct store_counts *c, int64_t se
 	if (!q_row(&s->w, st))
 		return;
 	redrive_n = col(st, 5);
+	int64_t group_id = col(st, 10);
 	q_end(st);
 	q_run(&s->w, Q_DEAD_STATE, "iii", seq, I(DEAD_REDRIVEN), s->wall);
-	if (redrive_n)
+	if (redrive_n) {
 		q_run(&s->w, Q_REDRIVE_SUCCEEDED, "i", redrive_n);
+		q_run(&s->w, Q_ITEM_OUTCOME, "iiii", redrive_n, seq, I(ITEM_SUCCEEDED), s->wall);
+	}
+	struct sq_group *g = group_touch(s, group_id);
+	if (g) {
+		g->redriving--;
+		g->redriven++;
+	}
 	c->redriving--;
 	c->redriven++;
 }
@@ -163,6 +171,8 @@ enum dlq_code sq_done(struct store *store, int64_t queue_id, int64_t seq, int64_
 		*unheld = key.n && lane_leave(s, q, key, seq);
 		arena_release(&a);
 	}
+	if (attempts)
+		group_recovered(s, seq);
 	if (redrives) {
 		done_redriven(s, c, seq);
 	} else {
@@ -242,7 +252,7 @@ enum dlq_code sq_retry(struct store *store, const struct store_lease *l, const s
 	struct sq_store *s = sq(store);
 	if (!lease_to_ready(s, l, at->n, lease_expirations, due, delay_ms))
 		return gone(s, err);
-	attempt_add(s, l->seq, at);
+	attempt_add(s, l->seq, at, group_failure(s, l->queue_id, at, false));
 	queue_touch(s, queue_find(s, l->queue_id))->failed_attempts++;
 	return conn_code(&s->w, err);
 }

@@ -70,7 +70,65 @@ static const char v1[] =
 	"CREATE INDEX notice_due ON notice(due);"
 	"INSERT INTO meta VALUES('id_key', randomblob(8));";
 
-static const char *const steps[] = {v1};
+/*
+ * A failure belongs to a group: `fgroup` says what it is, `fgroup_count` (narrow, written often) how much of it there
+ * was. `minute` and `hour` are histories, of a queue under group 0; their keys begin with the time, so that what
+ * happens now is written side by side and what is old goes from one end. A member of a redrive that is not listed
+ * beforehand gets its redrive_item when it is handled: `ord` is its died_no then.
+ */
+static const char v2[] =
+	"CREATE TABLE fgroup(group_id INTEGER PRIMARY KEY AUTOINCREMENT, queue_id INTEGER NOT NULL, fp BLOB NOT NULL,"
+	" version INTEGER NOT NULL, rules INTEGER NOT NULL, status INTEGER NOT NULL, muted_until INTEGER NOT NULL,"
+	" muted_deaths INTEGER NOT NULL, status_at INTEGER NOT NULL, merged_into INTEGER NOT NULL, merged INTEGER NOT NULL,"
+	" error_type TEXT, normal TEXT, sample TEXT, note TEXT, owner TEXT) STRICT;"
+	"CREATE UNIQUE INDEX fgroup_fp ON fgroup(fp, queue_id);"
+	"CREATE INDEX fgroup_merged ON fgroup(merged_into) WHERE merged_into > 0;"
+	"CREATE TABLE fgroup_count(group_id INTEGER PRIMARY KEY, queue_id INTEGER NOT NULL, last_no INTEGER NOT NULL,"
+	" dead INTEGER NOT NULL, redriving INTEGER NOT NULL, redriven INTEGER NOT NULL, failed_again INTEGER NOT NULL,"
+	" discarded INTEGER NOT NULL, archived INTEGER NOT NULL, deaths INTEGER NOT NULL, failures INTEGER NOT NULL,"
+	" recovered INTEGER NOT NULL, first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL) STRICT;"
+	"CREATE INDEX fgroup_last ON fgroup_count(last_no);"
+	"CREATE INDEX fgroup_queue ON fgroup_count(queue_id, last_no);"
+	"CREATE TABLE fgroup_worker(group_id INTEGER NOT NULL, worker TEXT NOT NULL, version TEXT NOT NULL,"
+	" failures INTEGER NOT NULL, first_at INTEGER NOT NULL, last_at INTEGER NOT NULL,"
+	" PRIMARY KEY(group_id, worker, version)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE minute(at INTEGER NOT NULL, queue_id INTEGER NOT NULL, group_id INTEGER NOT NULL,"
+	" failures INTEGER NOT NULL, deaths INTEGER NOT NULL, done INTEGER NOT NULL,"
+	" PRIMARY KEY(at, queue_id, group_id)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE hour(at INTEGER NOT NULL, queue_id INTEGER NOT NULL, group_id INTEGER NOT NULL,"
+	" failures INTEGER NOT NULL, deaths INTEGER NOT NULL, done INTEGER NOT NULL,"
+	" PRIMARY KEY(at, queue_id, group_id)) STRICT, WITHOUT ROWID;"
+
+	"ALTER TABLE dead ADD COLUMN group_id INTEGER NOT NULL DEFAULT 0;"
+	"CREATE INDEX dead_group ON dead(group_id, state, died_no) WHERE group_id > 0;"
+	"ALTER TABLE attempt ADD COLUMN group_id INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE attempt ADD COLUMN worker_version TEXT;"
+
+	"ALTER TABLE redrive ADD COLUMN group_id INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN g_first INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN g_wait INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN g_rate REAL NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN g_stop INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN g_percent REAL NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN halted_why TEXT;"
+	"ALTER TABLE redrive ADD COLUMN canary_until INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN cancelled INTEGER NOT NULL DEFAULT 0;"
+	"UPDATE redrive SET cancelled = max(0, total - sent - skipped) WHERE state = 3;"
+	"DROP INDEX redrive_active;"
+	"CREATE INDEX redrive_open ON redrive(n) WHERE state IN (0, 1, 4);"
+	"CREATE TABLE redrive_group(redrive_n INTEGER NOT NULL, group_id INTEGER NOT NULL,"
+	" PRIMARY KEY(redrive_n, group_id)) STRICT, WITHOUT ROWID;"
+	"ALTER TABLE redrive_item ADD COLUMN state INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive_item ADD COLUMN sent_at INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive_item ADD COLUMN outcome_at INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive_item ADD COLUMN first_died_at INTEGER NOT NULL DEFAULT 0;"
+	/* Of those handled before there was a ledger nothing is known. */
+	"UPDATE redrive_item SET state = 4 WHERE ord <= (SELECT cursor_no FROM redrive r WHERE r.n = redrive_item.redrive_n);"
+	"UPDATE redrive_item SET first_died_at = coalesce((SELECT first_died_at FROM dead d WHERE d.seq = redrive_item.seq), 0);"
+
+	"ALTER TABLE audit ADD COLUMN hash BLOB;";
+
+static const char *const steps[] = {v1, v2};
 const int sqlite_schema_version = (int)ARRAY_LEN(steps);
 
 bool migrate_run(struct conn *c, int from)

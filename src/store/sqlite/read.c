@@ -5,7 +5,7 @@
 #define READ_MAX_US 3000000 /* a read that takes longer holds back the checkpoint: it is ended */
 #define PAGE_MAX 1000
 
-static struct sq_reader *rd(struct store_reader *r)
+struct sq_reader *rd(struct store_reader *r)
 {
 	return (struct sq_reader *)r;
 }
@@ -16,7 +16,7 @@ static int progress(void *arg)
 	return clock_mono_us(r->store->clock) > r->until_us;
 }
 
-static int page_limit(int limit)
+int page_limit(int limit)
 {
 	return limit < 1 ? 1 : limit > PAGE_MAX ? PAGE_MAX : limit;
 }
@@ -48,7 +48,7 @@ void sq_reader_close(struct store_reader *reader)
 	mem_free(reader);
 }
 
-static void read_begin(struct sq_reader *r)
+void read_begin(struct sq_reader *r)
 {
 	wal_gate_wait(r->store);
 	conn_clear(&r->c);
@@ -56,7 +56,7 @@ static void read_begin(struct sq_reader *r)
 	q_run(&r->c, Q_BEGIN_READ, "");
 }
 
-static enum dlq_code read_end(struct sq_reader *r, enum dlq_code code, struct dlq_err *err)
+enum dlq_code read_end(struct sq_reader *r, enum dlq_code code, struct dlq_err *err)
 {
 	enum dlq_code c = conn_code(&r->c, err);
 	if (c)
@@ -128,7 +128,11 @@ static void dead_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a
 	    .content_type = col_copy(st, 25, a),
 	    .headers = col_copy(st, 26, a),
 	    .queue = col_copy(st, 27, a),
+	    .group_id = col(st, 28),
 	};
+	struct str fp = col_str(st, 29);
+	if (fp.n == sizeof(d->group_fp))
+		memcpy(d->group_fp, fp.p, fp.n);
 	d->id = id_message_copy(s, a, col_str(st, 17), d->received_at_ms, d->seq);
 	id_dead(s, col(st, 8), d->seq, d->dlq_id);
 }
@@ -184,6 +188,19 @@ static sqlite3_stmt *list_keys(struct sq_reader *r, const struct store_dead_filt
 	return st;
 }
 
+/* Only asked of where the keys do not come from the group itself. */
+static bool group_matches(struct sq_reader *r, const struct store_dead_filter *f, int64_t group_id)
+{
+	int64_t ids[GROUP_MERGED_MAX + 1];
+	if (!f->group_id || group_id == f->group_id)
+		return true;
+	int n = group_id ? group_family(&r->c, f->group_id, ids) : 0;
+	for (int i = 0; i < n; i++)
+		if (ids[i] == group_id)
+			return true;
+	return false;
+}
+
 static bool dead_matches(struct sq_reader *r, const struct store_dead_filter *f, int64_t seq)
 {
 	sqlite3_stmt *st = q_bind(&r->c, Q_DEAD_CHECK, "i", seq);
@@ -193,25 +210,55 @@ static bool dead_matches(struct sq_reader *r, const struct store_dead_filter *f,
 	          (f->reason < 0 || col(st, 2) == f->reason) && (!f->died_from_ms || col(st, 3) >= f->died_from_ms) &&
 	          (!f->died_to_ms || col(st, 3) < f->died_to_ms) &&
 	          (!f->error_type.n || str_eq(col_str(st, 4), f->error_type)) &&
-	          (!f->key.n || str_eq(col_str(st, 5), f->key));
+	          (!f->key.n || str_eq(col_str(st, 5), f->key)) && group_matches(r, f, col(st, 6));
 	q_end(st);
 	return ok;
+}
+
+/* The keys to look at, newest first: of one statement, or of a walk over groups. */
+struct keys {
+	sqlite3_stmt *st;
+	struct dead_walk walk;
+	struct arena heads;
+};
+
+static void key_begin(struct sq_reader *r, const struct store_dead_filter *f, struct keys *k)
+{
+	int64_t ids[GROUP_MERGED_MAX + 1];
+	bool narrower = f->message_id.n || (f->key.n && f->queue_id);
+	if (!f->group_id || narrower) {
+		k->st = list_keys(r, f);
+		return;
+	}
+	int n = group_family(&r->c, f->group_id, ids);
+	walk_begin(&k->walk, &r->c, false, ids, n, f->state, f->before_no ? f->before_no : INT64_MAX, &k->heads);
+}
+
+static bool key_next(struct sq_reader *r, struct keys *k, int64_t *seq, int64_t *no)
+{
+	if (!k->st)
+		return k->walk.c && walk_next(&k->walk, seq, no);
+	if (!q_row(&r->c, k->st))
+		return false;
+	*seq = col(k->st, 0);
+	*no = col(k->st, 1);
+	return true;
 }
 
 enum dlq_code sq_read_dead_list(struct store_reader *reader, const struct store_dead_filter *f, struct arena *a,
                                 struct store_dead_page *out, struct dlq_err *err)
 {
 	struct sq_reader *r = rd(reader);
-	int64_t last = 0;
+	int64_t last = 0, seq, no;
+	struct keys k = {0};
 	int limit = page_limit(f->limit), scan = f->scan_limit > 0 ? f->scan_limit : 10000;
 	*out = (struct store_dead_page){0};
 	read_begin(r);
-	sqlite3_stmt *st = list_keys(r, f);
-	while (q_row(&r->c, st)) {
-		int64_t seq = col(st, 0), no = col(st, 1);
+	key_begin(r, f, &k);
+	while (key_next(r, &k, &seq, &no)) {
 		if (out->n == limit || out->scanned == scan) {
 			out->next_no = last;
-			q_end(st);
+			q_end(k.st);
 			break;
 		}
 		last = no;
@@ -225,6 +272,7 @@ enum dlq_code sq_read_dead_list(struct store_reader *reader, const struct store_
 		if (!f->message_id.n || str_eq(out->items[out->n].id, f->message_id))
 			out->n++;
 	}
+	arena_release(&k.heads);
 	return read_end(r, DLQ_OK, err);
 }
 
@@ -250,6 +298,7 @@ enum dlq_code sq_read_attempts(struct store_reader *reader, int64_t seq, int max
 		    .message = col_copy(st, 8, a),
 		    .worker = col_copy(st, 9, a),
 		    .detail = col_copy(st, 10, a),
+		    .worker_version = col_copy(st, 11, a),
 		};
 	}
 	for (int i = 0, j = *n - 1; i < j; i++, j--) { /* read newest first, given oldest first */
@@ -281,60 +330,4 @@ enum dlq_code sq_read_body(struct store_reader *reader, int64_t seq, bool origin
 		c = err_set(err, DLQ_NOT_FOUND, "there is no such dead letter");
 	}
 	return read_end(r, c, err);
-}
-
-enum dlq_code sq_read_redrives(struct store_reader *reader, int64_t before_n, int limit, struct arena *a,
-                               struct store_redrive **out, int *n, struct dlq_err *err)
-{
-	struct sq_reader *r = rd(reader);
-	*out = NULL;
-	*n = 0;
-	read_begin(r);
-	sqlite3_stmt *st = q_bind(&r->c, Q_REDRIVE_PAGE, "ii", before_n ? before_n : INT64_MAX, I(page_limit(limit)));
-	while (q_row(&r->c, st)) {
-		*out = list_grow(a, *out, *n, sizeof(**out));
-		redrive_row(r->store, st, a, &(*out)[(*n)++]);
-	}
-	return read_end(r, DLQ_OK, err);
-}
-
-enum dlq_code sq_read_redrive(struct store_reader *reader, int64_t n, struct arena *a, struct store_redrive *out,
-                              struct dlq_err *err)
-{
-	struct sq_reader *r = rd(reader);
-	enum dlq_code c = DLQ_OK;
-	read_begin(r);
-	sqlite3_stmt *st = q_bind(&r->c, Q_REDRIVE_GET, "i", n);
-	if (q_row(&r->c, st)) {
-		redrive_row(r->store, st, a, out);
-		q_end(st);
-	} else if (!r->c.rc) {
-		c = err_set(err, DLQ_NOT_FOUND, "there is no such redrive");
-	}
-	return read_end(r, c, err);
-}
-
-enum dlq_code sq_read_audit(struct store_reader *reader, int64_t before_n, int limit, struct arena *a,
-                            struct store_audit **out, int *n, struct dlq_err *err)
-{
-	struct sq_reader *r = rd(reader);
-	*out = NULL;
-	*n = 0;
-	read_begin(r);
-	sqlite3_stmt *st = q_bind(&r->c, Q_AUDIT_PAGE, "ii", before_n ? before_n : INT64_MAX, I(page_limit(limit)));
-	while (q_row(&r->c, st)) {
-		*out = list_grow(a, *out, *n, sizeof(**out));
-		(*out)[(*n)++] = (struct store_audit){
-		    .n = col(st, 0),
-		    .at_ms = col(st, 1),
-		    .operator = col_copy(st, 2, a),
-		    .action = col_copy(st, 3, a),
-		    .queue = col_copy(st, 4, a),
-		    .target = col_copy(st, 5, a),
-		    .reason = col_copy(st, 6, a),
-		    .outcome = col_copy(st, 7, a),
-		    .detail = col_copy(st, 8, a),
-		};
-	}
-	return read_end(r, DLQ_OK, err);
 }

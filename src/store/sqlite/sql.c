@@ -179,6 +179,9 @@ static sqlite3_stmt *bind_args(struct conn *c, enum statement q, const char *arg
 			s = va_arg(ap, struct str);
 			sqlite3_bind_text64(st, i, s.n ? s.p : "", s.n, SQLITE_STATIC, SQLITE_UTF8);
 			break;
+		case 'd':
+			sqlite3_bind_double(st, i, va_arg(ap, double));
+			break;
 		default:
 			ASSERT(*args == 'b');
 			s = va_arg(ap, struct str);

@@ -129,6 +129,7 @@ bool memory_load(struct sq_store *s)
 	}
 	number_load(s, &s->seq, "next_seq");
 	number_load(s, &s->died_no, "next_died_no");
+	number_load(s, &s->group_no, "next_group_no");
 	s->high_open = s->high_written = meta_read_int(s, "high_water", 0);
 	st = q_get(&s->w, Q_QUEUE_LOAD);
 	while (q_row(&s->w, st))
@@ -145,6 +146,8 @@ void memory_free(struct sq_store *s)
 	mem_free(s->heap.v);
 	mem_free(s->popped);
 	mem_free(s->claimed);
+	groups_drop(s);
+	mem_free(s->groups.dirty);
 }
 
 enum dlq_code sq_begin(struct store *store, struct dlq_err *err)
@@ -175,6 +178,7 @@ static void counts_write(struct sq_store *s)
 		q_run(&s->w, Q_COUNT_UPDATE, "iiiiiiiiiiiiiiii", s->touched[i]->queue_id, c->ready, c->retrying,
 		      c->held, c->leased, c->dead, c->redriving, c->bytes, c->sent, c->done, c->failed_attempts,
 		      c->died, c->redriven, c->discarded, c->archived, c->duplicates);
+		queue_history(s, s->touched[i]);
 	}
 }
 
@@ -193,6 +197,8 @@ static void memory_undo(struct sq_store *s)
 	s->n_popped = 0;
 	s->seq.reserved = s->seq.reserved_saved;
 	s->died_no.reserved = s->died_no.reserved_saved;
+	s->group_no.reserved = s->group_no.reserved_saved;
+	groups_drop(s);
 	s->ttl_bound = 0;
 }
 
@@ -209,6 +215,8 @@ static void memory_keep(struct sq_store *s)
 		queues_drop(s, was_deleted);
 	s->seq.reserved_saved = s->seq.reserved;
 	s->died_no.reserved_saved = s->died_no.reserved;
+	s->group_no.reserved_saved = s->group_no.reserved;
+	groups_keep(s);
 }
 
 void sq_rollback(struct store *store)
@@ -229,7 +237,9 @@ enum dlq_code sq_commit(struct store *store, struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
 	ASSERT(s->in_tx);
+	groups_flush(s);
 	counts_write(s);
+	groups_sweep(s);
 	bool high = s->now >= s->high_written + HIGH_WATER_EVERY_MS && sqlite3_total_changes64(s->w.db) > s->changes0;
 	if (high)
 		meta_int(s, "high_water", s->now);

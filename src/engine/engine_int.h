@@ -269,7 +269,7 @@ void redrive_failed(struct engine *e, int64_t seq, struct str type, struct str m
 
 /* ---- read_groups.c: any thread with its own reader ---- */
 /* By fingerprint text; NOT_FOUND. */
-enum dlq_code group_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_group *out,
+enum dlq_code group_by_text(struct store_reader *r, struct str id, struct arena *a, struct store_group *out,
                           struct dlq_err *err) MUST_USE;
 enum dlq_code group_missing(struct str id, struct dlq_err *err); /* NOT_FOUND with its text */
 enum dlq_code read_groups(struct engine *e, struct store_reader *r, struct engine_op *op) MUST_USE;

@@ -111,7 +111,7 @@ static enum dlq_code members_choose(struct engine *e, struct engine_op *op, stru
 	if (n) {
 		c = members_find(e, op, seqs, &q);
 	} else if (op->u.redrive.group.n) {
-		c = group_by_id(e->wreader, op->u.redrive.group, &e->scratch, &g, &op->err);
+		c = group_by_text(e->wreader, op->u.redrive.group, &e->scratch, &g, &op->err);
 		if (!c && op->queue.n && !str_eq(op->queue, g.queue))
 			c = err_set(&op->err, DLQ_NOT_FOUND, "group " STR_FMT " is of queue " STR_FMT ", not of " STR_FMT,
 			            STR_ARG(op->u.redrive.group), STR_ARG(g.queue), STR_ARG(op->queue));

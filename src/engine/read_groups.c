@@ -23,7 +23,7 @@ enum dlq_code group_missing(struct str id, struct dlq_err *err)
 	               (int)(id.n > 64 ? 64 : id.n), id.p, FINGERPRINT_TEXT_LEN);
 }
 
-enum dlq_code group_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_group *out,
+enum dlq_code group_by_text(struct store_reader *r, struct str id, struct arena *a, struct store_group *out,
                           struct dlq_err *err)
 {
 	uint8_t fp[16];
@@ -245,7 +245,7 @@ enum dlq_code read_group(struct engine *e, struct store_reader *r, struct engine
 	int64_t minute = v.now / MINUTE * MINUTE + MINUTE, hour = v.now / HOUR * HOUR + HOUR;
 	struct store_dead_filter f = {.state = DEAD_DEAD, .reason = -1, .limit = SAMPLES};
 	struct store_dead_page page = {0};
-	enum dlq_code c = group_by_id(r, op->u.read_group.id, a, g, &op->err);
+	enum dlq_code c = group_by_text(r, op->u.read_group.id, a, g, &op->err);
 	if (!c && op->queue.n && !str_eq(op->queue, g->queue))
 		c = group_missing(op->u.read_group.id, &op->err);
 	if (!c)

@@ -2,7 +2,7 @@
 _dlq()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} opts words files commands
-	commands="serve demo send receive work queues list show redrive redrives discard audit token config version help completion"
+	commands="serve demo send receive work queues groups list show redrive redrives discard restore audit token config version help completion"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		COMPREPLY=($(compgen -W "$commands --help --version" -- "$cur"))
@@ -30,7 +30,7 @@ _dlq()
 		files="-|--data"
 		;;
 	work)
-		opts="--concurrency --worker --timeout --visibility-timeout --until-empty --url --data --json --help"
+		opts="--concurrency --worker --worker-version --timeout --visibility-timeout --until-empty --url --data --json --help"
 		words=""
 		files="-|--data"
 		;;
@@ -39,8 +39,13 @@ _dlq()
 		words="list show create put delete pause resume"
 		files="-|--file|--data"
 		;;
+	groups)
+		opts="--queue --status --dead --limit --reason --for --deaths --owner --url --data --json --help"
+		words="list show ack resolve reopen mute note merge split"
+		files="-|--data"
+		;;
 	list)
-		opts="--queue --state --id --key --reason --error-type --from --to --limit --url --data --json --help"
+		opts="--queue --group --state --id --key --reason --error-type --from --to --limit --url --data --json --help"
 		words=""
 		files="-|--data"
 		;;
@@ -50,12 +55,12 @@ _dlq()
 		files="-|--data"
 		;;
 	redrive)
-		opts="--queue --reason --body --yes --dry-run --no-wait --url --data --json --help"
+		opts="--queue --group --first --stop-at --rate --canary-wait --override --reason --body --yes --dry-run --no-wait --url --data --json --help"
 		words=""
 		files="-|--body|--data"
 		;;
 	redrives)
-		opts="--url --data --json --help"
+		opts="--items --url --data --json --help"
 		words="list show pause resume cancel"
 		files="-|--data"
 		;;
@@ -64,9 +69,14 @@ _dlq()
 		words=""
 		files="-|--data"
 		;;
-	audit)
-		opts="--limit --url --data --json --help"
+	restore)
+		opts="--reason --yes --url --data --json --help"
 		words=""
+		files="-|--data"
+		;;
+	audit)
+		opts="--limit --export --url --data --json --help"
+		words="verify"
 		files="-|--data"
 		;;
 	token)

@@ -356,7 +356,7 @@ class Demo(unittest.TestCase):
         self.assertIn("5 touched, 66 still dead as they were", out)
         self.assertIn("71 dead letters = 71 redriven, 5 of which died twice", out)
         self.assertIn("500 of 500 orders were worked successfully exactly once", out)
-        self.assertEqual(out.count("EncodeError: cannot encode SKU"), 4)  # the group, and the three attempts of one
+        self.assertEqual(out.count("EncodeError: cannot encode SKU"), 5)  # the group, the three attempts of one, why it halted
         self.assertNotIn("\033", out)
 
     def test_twice_on_a_running_server(self):

@@ -35,18 +35,16 @@ class CliTest(unittest.TestCase):
         q = re.sub(r"[^a-z0-9]+", "-", self.id().rsplit(".", 1)[1])
         self.server.put_queue(q, policy={"max_attempts": 1})
         self.server.ok("POST", "/v1/queues/%s/batch" % q, "\n".join('{"body": "%d"}' % i for i in range(n)))
-        self.error = error or {"type": "SmtpError", "message": "550 no mailbox ada@example.org"}
+        self.error = error or {"type": "SmtpError", "message": "mailbox not found: ada@example.org"}
         self.work(q, "permanent")
         (g,) = self.server.ok("GET", "/v1/groups?queue=" + q)["items"]
         return q, g["group"]
 
     def work(self, q, outcome):
-        while True:
-            got = self.server.receive(q, max=1000, worker="w1")
-            if not got:
-                return
-            results = [{"receipt": d["receipt"], "outcome": outcome, "error": self.error} for d in got]
-            self.server.ok("POST", "/v1/queues/%s/settle" % q, {"worker": "w1", "results": results})
+        """All that is ready now, not what comes because of it."""
+        got = self.server.receive(q, max=1000, worker="w1")
+        results = [{"receipt": d["receipt"], "outcome": outcome, "error": self.error} for d in got]
+        self.server.ok("POST", "/v1/queues/%s/settle" % q, {"worker": "w1", "results": results})
 
     def worker(self, q, outcome):
         """Works until the test ends."""
@@ -68,7 +66,7 @@ class Groups(CliTest):
         (row,) = self.cli("groups", "list", q).splitlines()
         cells = row.split("\t")
         self.assertEqual((cells[0], cells[1], cells[2], cells[4]), (group, q, "11", "new"))
-        self.assertIn("SmtpError: 550 no mailbox <email>", row)
+        self.assertIn("SmtpError: mailbox not found: <email>", row)
         self.assertEqual([g["group"] for g in self.lines("groups", "--queue", q, "--dead")], [group])
         self.assertEqual(self.cli("groups", "--queue", q, "--status", "resolved"), "")
         self.assertIn("no group that fits", self.err)
@@ -79,7 +77,7 @@ class Groups(CliTest):
         out = self.cli("groups", "show", group[:12])
         self.assertIn(group, out)
         for text in ("diagnosis", "6 of 6 messages failed on every attempt", "usually: ", "dead now       6", "last hour", "compared as:",
-                     "550 no mailbox <email>", "w1", "what to type next", "dlq redrive --group %s --first 5" % group[:12],
+                     "mailbox not found: <email>", "w1", "what to type next", "dlq redrive --group %s --first 5" % group[:12],
                      "dlq groups ack " + group[:12]):
             self.assertIn(text, out)
         self.assertRegex(out, "[\u2581-\u2588]", "a histogram")
@@ -128,15 +126,16 @@ class Redrive(CliTest):
         self.cli("redrive", "--group", group[:12], "--first", "5", "--stop-at", "10%", "--rate", "100/s", "--reason", "too early", "--yes", code=1)
         self.assertIn("halted: 5 of 5", self.out)
         self.assertIn("5 of 30 were put back", self.out)
-        self.assertIn("5 of 30 put back, 0 succeeded, 5 failed again", self.err)
+        said = self.err
+        self.assertIn("5 of 30 put back, 0 succeeded, 5 failed again", said)
         (r,) = [r for r in self.lines("redrives") if r.get("group") == group]
-        self.assertIn("dlq redrives resume " + r["redrive_id"], self.err)
+        self.assertIn("dlq redrives resume " + r["redrive_id"], said)
         out = self.cli("redrives", "show", r["redrive_id"])
         for text in ("halted: 5 of 5", "first 5", "more than 10%", "at most 100/s", group):
             self.assertIn(text, out)
         states = [i["state"] for i in self.lines("redrives", "show", r["redrive_id"], "--items")]
-        self.assertEqual((states.count("failed_again"), states.count("selected")), (5, 25))
-        self.assertEqual(len(self.cli("redrives", "show", r["redrive_id"], "--items").splitlines()), 30)
+        self.assertEqual(states, ["failed_again"] * 5)
+        self.assertEqual(len(self.cli("redrives", "show", r["redrive_id"], "--items").splitlines()), 5)
         self.cli("redrives", "cancel", r["redrive_id"])
         self.assertIn("not put back", self.out)
 

@@ -36,17 +36,13 @@ class Case(unittest.TestCase):
         for i in range(n):
             server.send(q, "body %d" % i)
         return self.work(lambda d: dict(settle, outcome="permanent",
-                                        error=error or {"type": "SmtpError", "message": "550 no mailbox user%s@example.org" % d["id"]}), q)
+                                        error=error or {"type": "SmtpError", "message": "mailbox not found: user%s@example.org" % d["id"]}), q)
 
-    def work(self, result, queue=None, **more):
-        """Settles all that is ready with result(delivery)."""
-        q, out = queue or self.q, []
-        while True:
-            got = server.receive(q, max=100, worker="w1", worker_version="2.4.0")
-            if not got:
-                return out
-            doc = dict(more, worker="w1", worker_version="2.4.0", results=[dict(result(d), receipt=d["receipt"]) for d in got])
-            out += server.ok("POST", "/v1/queues/%s/settle" % q, doc)["results"]
+    def work(self, result, queue=None):
+        """Settles all that is ready now, not what comes because of it, with result(delivery)."""
+        q = queue or self.q
+        got = server.receive(q, max=1000, worker="w1", worker_version="2.4.0")
+        return server.ok("POST", "/v1/queues/%s/settle" % q, {"results": [dict(result(d), receipt=d["receipt"]) for d in got]})["results"]
 
     def groups(self, **params):
         query = "&".join("%s=%s" % kv for kv in dict(params, queue=self.q).items())
@@ -72,7 +68,7 @@ class Groups(Case):
         self.assertEqual((g["queue"], g["error_type"], g["status"], g["deaths"], g["failures"], g["recovered"]),
                          (self.q, "SmtpError", "new", 12, 12, 0))
         self.assertIn("<email>", g["message"])
-        self.assertIn("550 no mailbox user", g["sample"])
+        self.assertIn("mailbox not found: user", g["sample"])
         self.assertNotIn("owner", g)
         self.assertEqual(set(g["diagnosis"]), {"kind", "confidence", "evidence", "advice"})
         self.assertTrue(g["diagnosis"]["evidence"])
@@ -218,16 +214,16 @@ class Guarded(Case):
         self.ready(5)
         now = wait_until(lambda: (lambda d: d if d["phase"] == "waiting" else None)(server.ok("GET", "/v1/redrives/" + r["redrive_id"])))
         self.assertEqual((now["state"], now["sent"]), ("running", 5))
-        self.work(lambda d: {"outcome": "permanent", "error": {"type": "SmtpError", "message": "550 no mailbox"}})
+        self.work(lambda d: {"outcome": "permanent", "error": {"type": "SmtpError", "message": "mailbox not found: ada@example.org"}})
         now = self.state(r, "halted")
         self.assertEqual((now["sent"], now["failed_again"], now["succeeded"]), (5, 5, 0))
         self.assertIn("5 of 5", now["halted_why"])
         self.assertNotIn("phase", now)
         self.assertEqual(server.counts(self.q)["dead"], 20)
         ledger = self.items(r, limit=1000)["items"]
-        self.assertEqual(sorted(i["state"] for i in ledger), ["failed_again"] * 5 + ["selected"] * 15)
+        self.assertEqual([i["state"] for i in ledger], ["failed_again"] * 5)
         for i in ledger:
-            self.assertEqual("sent_at" in i and "outcome_at" in i, i["state"] == "failed_again", i)
+            self.assertLessEqual(i["sent_at"], i["outcome_at"])
         self.assertEqual(server.api("POST", "/v1/redrives/%s/resume" % r["redrive_id"])[0], 200)
         wait_until(lambda: server.ok("GET", "/v1/redrives/" + r["redrive_id"])["sent"] > 5)
         now = server.ok("POST", "/v1/redrives/%s/cancel" % r["redrive_id"])
@@ -271,16 +267,16 @@ class Guarded(Case):
         self.assertEqual(server.counts(self.q)["dead"], 1)
 
     def test_max_redrives_and_override(self):
-        server.put_queue(self.q, policy={"max_attempts": 1, "max_redrives": 1})
-        self.fail_all(1)
-        (d,) = server.dead(self.q)
-        path = "/v1/dead-letters/%s/redrive" % d["dlq_id"]
-        server.ok("POST", path, {"reason": "once"})
-        self.ready(1)
-        self.work(lambda d: {"outcome": "permanent", "error": {"type": "SmtpError", "message": "550 no mailbox"}})
-        self.assertGreaterEqual(server.api("POST", path, {"reason": "twice"})[0], 400)
+        server.put_queue(self.q, policy={"max_attempts": 1, "max_redrives": 0})
+        self.fail_all(2)
+        (one, two) = server.dead(self.q)
+        path = "/v1/dead-letters/%s/redrive" % one["dlq_id"]
+        self.assertIn("max_redrives", self.problem(409, "conflict", "POST", path, {"reason": "x"})["detail"])
+        self.problem(409, "conflict", "POST", "/v1/redrives", {"ids": [two["dlq_id"]], "reason": "x"})
         server.ok("POST", path, {"reason": "all the same", "override": True})
         self.ready(1)
+        server.ok("POST", "/v1/redrives", {"ids": [two["dlq_id"]], "reason": "this, too", "override": True})
+        self.ready(2)
 
 
 class Restore(Case):

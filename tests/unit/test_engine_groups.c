@@ -402,7 +402,7 @@ static void test_merge_and_split(void **state)
 	assert_int_equal(fix_dead_count(f, "q"), 3);
 	engine_op_release(&r);
 	assert_int_equal(merge(f, ids[0], ""), DLQ_OK);
-	assert_int_equal(groups(f, "q", g, ids), 2);
+	assert_int_equal(groups(f, "q", g, other), 2);
 	r.u.redrive.dry_run = false;
 	r.queue = STR("r");
 	engine_call(f->e, &r);

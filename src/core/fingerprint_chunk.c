@@ -325,6 +325,17 @@ static size_t mac(const char *p, const char *end)
 	return 17;
 }
 
+/* "30 Nov 2026", "22:54:01", "2026-11-30": a sign or a space and a month after one, two or four digits. */
+static bool may_be_time(const char *p, const char *end, const char *line_end)
+{
+	const char *q = p;
+	while (q < end && fp_is(*q, CH_DIGIT))
+		q++;
+	if (q == line_end || q - p > 4)
+		return false;
+	return *q == ':' || *q == '-' || *q == '/' || *q == '.' || (*q == ' ' && line_end - q > 4 && q[1] >= 'A' && q[1] <= 'Z');
+}
+
 /* One token at p, which is a letter or digit and begins a name. Returns past it. */
 static const char *token(struct fp_scan *s, const char *p, const char *end, const char *line_end, unsigned flags, bool in_path)
 {
@@ -335,22 +346,22 @@ static const char *token(struct fp_scan *s, const char *p, const char *end, cons
 		fp_replace(s, FP_ID, p, n);
 		return p + n;
 	}
-	if (digit || (*p >= 'A' && *p <= 'Z' && end - p <= 4)) {
+	if (digit ? may_be_time(p, end, line_end) : *p >= 'A' && *p <= 'Z' && end - p <= 4) {
 		if ((n = fp_time(p, line_end))) {
 			fp_replace(s, FP_TIME, p, n);
 			return p + n;
 		}
 	}
-	if (digit && (n = fp_ip4(p, line_end))) {
+	if (digit && end - p >= 7 && (n = fp_ip4(p, line_end))) {
 		fp_replace(s, FP_IP, p, n);
 		return p + n;
 	}
-	if ((flags & CH_DIGIT) && fp_is(*p, CH_HEX)) {
+	if ((flags & CH_DIGIT) && fp_is(*p, CH_HEX) && end - p > 2) {
 		if ((n = fp_uuid(p, end))) {
 			fp_replace(s, FP_UUID, p, n);
 			return p + n;
 		}
-		if ((n = fp_ip6(p, end))) {
+		if (memchr(p, ':', end - p < 5 ? (size_t)(end - p) : 5) && (n = fp_ip6(p, end))) {
 			fp_replace(s, FP_IP, p, n);
 			return p + n;
 		}

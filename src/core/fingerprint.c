@@ -77,6 +77,18 @@ static bool has(const struct line *l, const char *z)
 	return memmem(l->p, (size_t)(l->end - l->p), z, strlen(z)) != NULL;
 }
 
+/* Whether the line names a place in a file of this kind: "orders.go:12". */
+static bool has_place(const struct line *l, const char *kind)
+{
+	const char *p = l->p;
+	while (p < l->end && (p = memchr(p, ':', (size_t)(l->end - p)))) {
+		if (p - l->p > 3 && !memcmp(p - 3, kind, 3))
+			return true;
+		p++;
+	}
+	return false;
+}
+
 static bool is_frame(const struct line *l)
 {
 	size_t n;
@@ -98,9 +110,9 @@ static bool is_frame(const struct line *l)
 		n = *l->p == '<' ? fp_placeholder(l->p, l->end) : fp_digits(l->p, l->end);
 		return n && l->end - l->p > (ptrdiff_t)n + 2 && l->p[n] == ':' && l->p[n + 1] == ' ';
 	}
-	if (has(l, ".go:")) /* Go: where; "main.run(0xc000012345)": what */
+	if (has_place(l, ".go")) /* Go: where; "main.run(0xc000012345)": what */
 		return l->indented;
-	if (has(l, ".rb:") && has(l, ":in "))
+	if (has_place(l, ".rb") && has(l, ":in "))
 		return true;
 	return !l->indented && l->end[-1] == ')' && !has(l, ": ") && memchr(l->p, '(', (size_t)(l->end - l->p)) &&
 	       !memchr(l->p, ' ', (size_t)((const char *)memchr(l->p, '(', (size_t)(l->end - l->p)) - l->p)) &&

@@ -112,6 +112,8 @@ static const char *with_unit(const char *q, const char *end, bool *is_size)
 		return at + n;
 	/* Glued ones: 1h30m */
 	static const char *const units[] = {"h", "ms", "m", "s"};
+	if (q == end || (*q != 'h' && *q != 'm' && *q != 's'))
+		return NULL;
 	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
 		n = strlen(units[i]);
 		if ((size_t)(end - q) > n && !memcmp(q, units[i], n) && fp_is(q[n], CH_DIGIT)) {
@@ -270,7 +272,7 @@ static void word(struct fp_scan *s, const char *p, const char *end, const char *
 		return;
 	}
 	const char *random = past_prefixes(p, end);
-	if ((random == p || random[-1] == '_' || random[-1] == '-') && has_separator(random, end) && random_run(random, end) &&
+	if (end - random >= 16 && has_separator(random, end) && random_run(random, end) &&
 	    fp_random(random, end, true)) {
 		fp_put(s, p, (size_t)(random - p));
 		fp_replace(s, FP_ID, random, (size_t)(end - random));

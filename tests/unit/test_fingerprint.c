@@ -244,7 +244,7 @@ static void test_idempotent(void **state)
 static void test_long_messages(void **state)
 {
 	(void)state;
-	static const char *const units[] = {"word ", "12345 ", "'a b' ", "1,", "x", "(", "\"", "/a", "h\xc3\xa9 ", "a\n", "\n at a.b(c)", "<num>", "-", "1.", "1:", "a@", "'x ", "ab-12_", "://"};
+	static const char *const units[] = {"word ", "12345 ", "'a b' ", "1,", "x", "(", "\"", "/a", "h\xc3\xa9 ", "\xc3\xa9" "1/", "a\n", "\n at a.b(c)", "<num>", "-", "1.", "1:", "a@", "'x ", "ab-12_", "://"};
 	char *big = mem_alloc(70000), out[FINGERPRINT_NORMAL_MAX], again[FINGERPRINT_NORMAL_MAX];
 	for (size_t u = 0; u < ARRAY_LEN(units); u++) {
 		size_t len = strlen(units[u]), n = 0;
@@ -255,6 +255,7 @@ static void test_long_messages(void **state)
 		uint32_t rules, rules2;
 		size_t a = fingerprint_normalise((struct str){big, n}, STR(""), out, &rules, NULL);
 		assert_true(a <= FINGERPRINT_MESSAGE_MAX);
+		assert_true(str_is_utf8((struct str){out, a}));
 		memcpy(big + n, "tail 7 'x'", 10);
 		size_t b = fingerprint_normalise((struct str){big, n + 10}, STR(""), again, &rules2, NULL);
 		if (rules & 1u << FP_CUT) {

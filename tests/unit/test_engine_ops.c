@@ -216,6 +216,35 @@ static int notices_due(struct fix *f, struct store_notice *out, int64_t *next)
 	return n;
 }
 
+/* New settings forget when a message is due, so the batch that deletes the queue looks for one for who waits there. */
+static void test_delete_under_a_wait(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct queue_config *config = fix_config("q", "{\"max_in_flight\": 5}");
+	struct engine_op waits, del = {.type = OP_QUEUE_DELETE, .queue = STR("q"), .port = &f->in.port};
+	struct engine_op put = {.type = OP_QUEUE_PUT, .queue = STR("q"), .port = &f->in.port, .next = &del};
+	put.u.queue_put.config = config;
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
+	receive_init(&waits, f, "q", 60000);
+	engine_submit(f->e, &waits);
+	engine_submit(f->e, &put);
+	engine_step(f->e);
+	assert_ptr_equal(inbox_try(&f->in), &put);
+	assert_int_equal(put.code, DLQ_OK);
+	assert_ptr_equal(inbox_try(&f->in), &waits);
+	assert_int_equal(waits.code, DLQ_NOT_FOUND);
+	assert_ptr_equal(inbox_try(&f->in), &del);
+	assert_int_equal(del.code, DLQ_OK);
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK); /* the store works on */
+	assert_int_equal(fix_send(f, "q", "m", NULL), DLQ_OK);
+	engine_op_release(&waits);
+	engine_op_release(&put);
+	engine_op_release(&del);
+	queue_config_unref(config);
+	fix_free(f);
+}
+
 static void notice_settle(struct fix *f, int64_t n, bool ok, int64_t delay)
 {
 	struct engine_op op = {.type = OP_NOTICE_SETTLE};
@@ -331,6 +360,7 @@ int main(void)
 	    cmocka_unit_test(test_redrive_refusals), cmocka_unit_test(test_redrive_control),
 	    cmocka_unit_test(test_archive),          cmocka_unit_test(test_file_queues),
 	    cmocka_unit_test(test_notices),          cmocka_unit_test(test_tokens),
+	    cmocka_unit_test(test_delete_under_a_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

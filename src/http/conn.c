@@ -305,9 +305,15 @@ static int on_headers(struct http_parser *p)
 		r->close_after = true;
 		return -1;
 	}
+	const char *why = request_framing(r, p->http_minor);
+	if (why) {
+		answer_problem(r, DLQ_BAD_REQUEST, "%s", why);
+		r->close_after = true;
+		return -1;
+	}
 	if (!request_first(r, http_method_str(p->method)))
 		return -1;
-	if (r->expect.n && !r->answered && r->content_length != 0) {
+	if (r->expect.n && p->http_minor > 0 && !r->answered && r->content_length != 0) {
 		static const char go[] = "HTTP/1.1 100 Continue\r\n\r\n";
 		struct iovec iov = {(char *)go, sizeof go - 1};
 		if (send_some(c, &iov, 1) != (ssize_t)iov.iov_len)
@@ -316,10 +322,28 @@ static int on_headers(struct http_parser *p)
 	return 0;
 }
 
+/* http_parser takes any two bytes for the CR LF behind a chunk: they are looked at here. at is where they go on. */
+static bool chunk_ends(struct http_conn *c, const char *at)
+{
+	for (; c->chunk_end && at < c->end; at++) {
+		if (*at != "\n\r"[--c->chunk_end]) {
+			if (!c->r->answered)
+				answer_problem(c->r, DLQ_BAD_REQUEST, "a chunk does not end where its size says");
+			return false;
+		}
+	}
+	return true;
+}
+
 static int on_body(struct http_parser *p, const char *at, size_t n)
 {
 	struct http_conn *c = p->data;
-	return request_data(c->r, at, n) ? 0 : -1;
+	if (!request_data(c->r, at, n))
+		return -1;
+	if (!(p->flags & F_CHUNKED) || p->content_length)
+		return 0;
+	c->chunk_end = 2;
+	return chunk_ends(c, at + n) ? 0 : -1;
 }
 
 static int on_complete(struct http_parser *p)
@@ -354,6 +378,11 @@ static void broken(struct http_conn *c)
 /* Parses up to the end of one request; the number of bytes used. */
 static size_t parse(struct http_conn *c, const char *p, size_t n)
 {
+	c->end = p + n;
+	if (!chunk_ends(c, p)) {
+		broken(c);
+		return n;
+	}
 	size_t used = http_parser_execute(&c->parser, &parser_settings, p, n);
 	if (c->complete) {
 		c->complete = false;

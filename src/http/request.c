@@ -269,6 +269,28 @@ static void take_headers(struct http_req *r)
 	}
 }
 
+/*
+ * http_parser passes these; a proxy in front may read them otherwise, and then one client's body is another one's request.
+ * RFC 9112 5.1 (no space before the colon), 6.1 (codings, and none in HTTP/1.0).
+ */
+const char *request_framing(const struct http_req *r, int http_minor)
+{
+	bool coded = false;
+	for (int i = 0; i < r->head_lines; i++) {
+		const char *key = r->head.p + r->lines[i].name;
+		size_t key_n = r->lines[i].name_n;
+		struct str value = str_trim((struct str){r->head.p + r->lines[i].value, r->lines[i].value_n});
+		if (memchr(key, ' ', key_n))
+			return "there is a space in the name of a header";
+		if (!IS("transfer-encoding"))
+			continue;
+		if (coded || http_minor == 0 || !is_name(value.p, value.n, "chunked", 7))
+			return "the Transfer-Encoding is not chunked once, as HTTP/1.1 has it";
+		coded = true;
+	}
+	return NULL;
+}
+
 static size_t body_limit(const struct http_server *s, enum body_kind kind)
 {
 	switch (kind) {

@@ -147,6 +147,23 @@ static void answer_sent(struct http_conn *c)
 	again(c);
 }
 
+/* c waits for its client. Past the limit of all answers that wait, the one that waits longest is given up. */
+static void wait_for_client(struct http_conn *c, size_t n)
+{
+	struct http_server *s = c->s;
+	struct http_conn *all = &s->lists[LIST_WRITING];
+	if (c->list == LIST_WRITING)
+		return;
+	/* at least 64 KiB a second must be taken */
+	http_conn_move(s, c, LIST_WRITING, s->now_ms + s->lim.request_timeout_ms + (int64_t)(n / 64));
+	c->r->out_counted = (int64_t)c->r->out.n;
+	s->out_bytes += c->r->out_counted;
+	while (s->out_bytes > s->lim.max_waiting_bytes * 4 && all->next != c) {
+		atomic_fetch_add_explicit(&s->stats.timeouts, 1, memory_order_relaxed);
+		http_conn_close(all->next);
+	}
+}
+
 /* Goes on sending: what is left of the head (c->out), then of the body (r->out or the made one). */
 static void send_rest(struct http_conn *c)
 {
@@ -162,8 +179,7 @@ static void send_rest(struct http_conn *c)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			if (c->list != LIST_WRITING) /* at least 64 KiB a second must be taken */
-				http_conn_move(c->s, c, LIST_WRITING, c->s->now_ms + c->s->lim.request_timeout_ms + (int64_t)(body.n / 64));
+			wait_for_client(c, body.n);
 			return;
 		}
 		if (n < 0) {

@@ -109,6 +109,7 @@ struct http_req {
 	bool answered, close_after, body_too_large, is_change, is_head;
 	struct buf uri, head, body, out;
 	size_t out_at;              /* bytes of the body already sent */
+	int64_t out_counted;        /* bytes counted in s->out_bytes */
 	struct { uint32_t name, name_n, value, value_n; } lines[HEAD_LINES_MAX]; /* into head */
 	bool in_value;
 	int64_t body_declared;      /* bytes counted in s->body_bytes */
@@ -182,6 +183,7 @@ struct http_server {
 	int64_t date_second;
 	char scratch[64 << 10];     /* what recv fills */
 	int64_t body_bytes;
+	int64_t out_bytes;          /* answers that their clients did not take yet */
 	int64_t next_tick_ms;
 	int64_t audit_window_ms;
 	int audit_in_window;

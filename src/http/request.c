@@ -59,6 +59,7 @@ void request_free(struct http_req *r)
 		r->op_used = false;
 	}
 	s->body_bytes -= r->body_declared;
+	s->out_bytes -= r->out_counted;
 	if (atomic_fetch_sub_explicit(&s->in_flight, 1, memory_order_acq_rel) == 1) {
 		pthread_mutex_lock(&s->idle_lock);
 		pthread_cond_broadcast(&s->idle_cond);
@@ -79,7 +80,7 @@ void request_free(struct http_req *r)
 	r->challenge = r->made = r->in_value = false;
 	r->out_at = 0;
 	r->allow[0] = '\0';
-	r->body_declared = 0;
+	r->body_declared = r->out_counted = 0;
 	r->body_seen = r->body_limit = r->head_bytes = 0;
 	r->n_query = r->n_headers = r->head_lines = r->n_lines = 0;
 	r->head_error = NULL;

@@ -77,6 +77,18 @@ static bool has(const struct line *l, const char *z)
 	return memmem(l->p, (size_t)(l->end - l->p), z, strlen(z)) != NULL;
 }
 
+/* Whether the line names a place in a file of this kind: "orders.go:12". */
+static bool has_place(const struct line *l, const char *kind)
+{
+	const char *p = l->p;
+	while (p < l->end && (p = memchr(p, ':', (size_t)(l->end - p)))) {
+		if (p - l->p > 3 && !memcmp(p - 3, kind, 3))
+			return true;
+		p++;
+	}
+	return false;
+}
+
 static bool is_frame(const struct line *l)
 {
 	size_t n;
@@ -98,9 +110,9 @@ static bool is_frame(const struct line *l)
 		n = *l->p == '<' ? fp_placeholder(l->p, l->end) : fp_digits(l->p, l->end);
 		return n && l->end - l->p > (ptrdiff_t)n + 2 && l->p[n] == ':' && l->p[n + 1] == ' ';
 	}
-	if (has(l, ".go:")) /* Go: where; "main.run(0xc000012345)": what */
+	if (has_place(l, ".go")) /* Go: where; "main.run(0xc000012345)": what */
 		return l->indented;
-	if (has(l, ".rb:") && has(l, ":in "))
+	if (has_place(l, ".rb") && has(l, ":in "))
 		return true;
 	return !l->indented && l->end[-1] == ')' && !has(l, ": ") && memchr(l->p, '(', (size_t)(l->end - l->p)) &&
 	       !memchr(l->p, ' ', (size_t)((const char *)memchr(l->p, '(', (size_t)(l->end - l->p)) - l->p)) &&
@@ -134,9 +146,11 @@ static void put_line(struct fp_scan *s, const struct line *l, bool frame)
 	if (l->indented && s->n)
 		fp_put(s, " ", 1);
 	s->frame = frame;
-	const char *end = frame && l->end - l->p > FRAME_MAX ? l->p + FRAME_MAX : l->end;
-	if (l->p < end)
-		fp_line(s, l->p, end);
+	struct str line = {l->p, (size_t)(l->end - l->p)};
+	if (frame)
+		line = str_cut(line, FRAME_MAX);
+	if (line.n)
+		fp_line(s, line.p, line.p + line.n);
 	s->frame = false;
 }
 
@@ -198,6 +212,18 @@ static void put_stack(struct fp_scan *s, const char *p, const char *end)
 
 /* ---- the whole ---- */
 
+/* Takes spaces off the end, and the start of a character that no longer fitted. */
+static void finish(struct fp_scan *s)
+{
+	size_t lead = s->n;
+	while (s->full && lead && s->n - lead < 3 && ((uint8_t)s->out[lead - 1] & 0xc0) == 0x80)
+		lead--;
+	if (s->full && lead && (uint8_t)s->out[lead - 1] >= 0xc0 && !utf8_sequence(s->out + lead - 1, s->n - lead + 1))
+		s->n = lead - 1;
+	while (s->n && (s->out[s->n - 1] == ' ' || s->out[s->n - 1] == '\n'))
+		s->n--;
+}
+
 size_t fingerprint_normalise(struct str message, struct str stack, char out[FINGERPRINT_NORMAL_MAX], uint32_t *rules_out,
                              struct fingerprint_examples *examples)
 {
@@ -206,12 +232,10 @@ size_t fingerprint_normalise(struct str message, struct str stack, char out[FING
 	if (examples)
 		memset(examples, 0, sizeof *examples);
 	bool traced = message.n && put_message(&s, message.p, message.p + message.n);
-	while (s.n && (out[s.n - 1] == ' ' || out[s.n - 1] == '\n'))
-		s.n--;
+	finish(&s);
 	bool cut = s.full;
 	if (!traced && stack.n) {
-		if (stack.n > STACK_READ_MAX)
-			stack.n = STACK_READ_MAX;
+		stack = str_cut(stack, STACK_READ_MAX);
 		s.start = stack.p;
 		s.end = stack.p + stack.n;
 		s.max = FINGERPRINT_NORMAL_MAX;
@@ -219,8 +243,7 @@ size_t fingerprint_normalise(struct str message, struct str stack, char out[FING
 		s.kept = NULL;
 		memset(s.no_close, 0, sizeof s.no_close);
 		put_stack(&s, stack.p, stack.p + stack.n);
-		while (s.n && (out[s.n - 1] == ' ' || out[s.n - 1] == '\n'))
-			s.n--;
+		finish(&s);
 	}
 	if (cut || s.full)
 		s.rules |= 1u << FP_CUT;

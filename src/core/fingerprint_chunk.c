@@ -112,6 +112,8 @@ static const char *with_unit(const char *q, const char *end, bool *is_size)
 		return at + n;
 	/* Glued ones: 1h30m */
 	static const char *const units[] = {"h", "ms", "m", "s"};
+	if (q == end || (*q != 'h' && *q != 'm' && *q != 's'))
+		return NULL;
 	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
 		n = strlen(units[i]);
 		if ((size_t)(end - q) > n && !memcmp(q, units[i], n) && fp_is(q[n], CH_DIGIT)) {
@@ -270,7 +272,7 @@ static void word(struct fp_scan *s, const char *p, const char *end, const char *
 		return;
 	}
 	const char *random = past_prefixes(p, end);
-	if ((random == p || random[-1] == '_' || random[-1] == '-') && has_separator(random, end) && random_run(random, end) &&
+	if (end - random >= 16 && has_separator(random, end) && random_run(random, end) &&
 	    fp_random(random, end, true)) {
 		fp_put(s, p, (size_t)(random - p));
 		fp_replace(s, FP_ID, random, (size_t)(end - random));
@@ -325,6 +327,17 @@ static size_t mac(const char *p, const char *end)
 	return 17;
 }
 
+/* "30 Nov 2026", "22:54:01", "2026-11-30": a sign or a space and a month after one, two or four digits. */
+static bool may_be_time(const char *p, const char *end, const char *line_end)
+{
+	const char *q = p;
+	while (q < end && fp_is(*q, CH_DIGIT))
+		q++;
+	if (q == line_end || q - p > 4)
+		return false;
+	return *q == ':' || *q == '-' || *q == '/' || *q == '.' || (*q == ' ' && line_end - q > 4 && q[1] >= 'A' && q[1] <= 'Z');
+}
+
 /* One token at p, which is a letter or digit and begins a name. Returns past it. */
 static const char *token(struct fp_scan *s, const char *p, const char *end, const char *line_end, unsigned flags, bool in_path)
 {
@@ -335,22 +348,22 @@ static const char *token(struct fp_scan *s, const char *p, const char *end, cons
 		fp_replace(s, FP_ID, p, n);
 		return p + n;
 	}
-	if (digit || (*p >= 'A' && *p <= 'Z' && end - p <= 4)) {
+	if (digit ? may_be_time(p, end, line_end) : *p >= 'A' && *p <= 'Z' && end - p <= 4) {
 		if ((n = fp_time(p, line_end))) {
 			fp_replace(s, FP_TIME, p, n);
 			return p + n;
 		}
 	}
-	if (digit && (n = fp_ip4(p, line_end))) {
+	if (digit && end - p >= 7 && (n = fp_ip4(p, line_end))) {
 		fp_replace(s, FP_IP, p, n);
 		return p + n;
 	}
-	if ((flags & CH_DIGIT) && fp_is(*p, CH_HEX)) {
+	if ((flags & CH_DIGIT) && fp_is(*p, CH_HEX) && end - p > 2) {
 		if ((n = fp_uuid(p, end))) {
 			fp_replace(s, FP_UUID, p, n);
 			return p + n;
 		}
-		if ((n = fp_ip6(p, end))) {
+		if (memchr(p, ':', end - p < 5 ? (size_t)(end - p) : 5) && (n = fp_ip6(p, end))) {
 			fp_replace(s, FP_IP, p, n);
 			return p + n;
 		}

@@ -58,6 +58,32 @@ static enum dlq_code file_close(struct archive_file *f, struct dlq_err *err)
 	return c;
 }
 
+/*
+ * A full disk or a crash can leave the first piece of a line at the end. Its record is in the store still and is about to
+ * be written again: without the piece, which would spoil that line.
+ */
+static enum dlq_code piece_cut(struct archive_file *f, struct dlq_err *err)
+{
+	char block[4096];
+	off_t size = lseek(f->fd, 0, SEEK_END), end = size;
+	while (end > 0) {
+		size_t n = end < (off_t)sizeof(block) ? (size_t)end : sizeof(block);
+		if (pread(f->fd, block, n, end - (off_t)n) != (ssize_t)n)
+			return sys_fail(err, "read", f->path);
+		const char *eol = memrchr(block, '\n', n);
+		if (eol) {
+			end -= (off_t)n - (eol + 1 - block);
+			break;
+		}
+		end -= (off_t)n;
+	}
+	if (size < 0 || (end < size && ftruncate(f->fd, end)))
+		return sys_fail(err, "cut", f->path);
+	if (end < size)
+		log_event(LOG_WARN, "archive.piece_cut", "file=%s bytes=%lld", f->path, (long long)(size - end));
+	return DLQ_OK;
+}
+
 static enum dlq_code file_for(struct engine *e, struct archive_file *f, struct str queue, int64_t wall,
                               struct dlq_err *err)
 {
@@ -77,14 +103,14 @@ static enum dlq_code file_for(struct engine *e, struct archive_file *f, struct s
 		c = make_dir(dir, top, err);
 	if (c)
 		return c;
-	f->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	f->fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
 	bool made = f->fd < 0 && errno == ENOENT;
 	if (made)
-		f->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+		f->fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
 	if (f->fd < 0)
 		return sys_fail(err, "open", path);
 	memcpy(f->path, path, sizeof(path));
-	return made ? sync_dir(dir, err) : DLQ_OK;
+	return made ? sync_dir(dir, err) : piece_cut(f, err);
 }
 
 static enum dlq_code write_all(struct archive_file *f, struct str s, struct dlq_err *err)

@@ -274,13 +274,9 @@ enum dlq_code op_queue_put(struct engine *e, struct batch *b, struct engine_op *
 static void delete_after(struct engine *e, struct engine_op *op)
 {
 	struct equeue *q = equeue_find(e, op->queue);
-	struct batch b = {0};
-	park_flush(e, &b, q, DLQ_NOT_FOUND, "the queue was deleted while the receive waited");
 	pthread_rwlock_wrlock(&e->table_lock);
 	table_remove(e, q);
 	pthread_rwlock_unlock(&e->table_lock);
-	if (b.head)
-		ops_post(b.head);
 }
 
 enum dlq_code op_queue_delete(struct engine *e, struct batch *b, struct engine_op *op)
@@ -300,6 +296,8 @@ enum dlq_code op_queue_delete(struct engine *e, struct batch *b, struct engine_o
 		              &op->err);
 	if (c)
 		return c;
+	/* Now, not after the commit: this very batch would serve them from a queue that the store no longer has. */
+	park_flush(e, b, q, DLQ_NOT_FOUND, "the queue was deleted while the receive waited");
 	b->after = delete_after;
 	b->after_op = op;
 	return DLQ_OK;

@@ -147,6 +147,23 @@ static void answer_sent(struct http_conn *c)
 	again(c);
 }
 
+/* c waits for its client. Past the limit of all answers that wait, the one that waits longest is given up. */
+static void wait_for_client(struct http_conn *c, size_t n)
+{
+	struct http_server *s = c->s;
+	struct http_conn *all = &s->lists[LIST_WRITING];
+	if (c->list == LIST_WRITING)
+		return;
+	/* at least 64 KiB a second must be taken */
+	http_conn_move(s, c, LIST_WRITING, s->now_ms + s->lim.request_timeout_ms + (int64_t)(n / 64));
+	c->r->out_counted = (int64_t)c->r->out.n;
+	s->out_bytes += c->r->out_counted;
+	while (s->out_bytes > s->lim.max_waiting_bytes * 4 && all->next != c) {
+		atomic_fetch_add_explicit(&s->stats.timeouts, 1, memory_order_relaxed);
+		http_conn_close(all->next);
+	}
+}
+
 /* Goes on sending: what is left of the head (c->out), then of the body (r->out or the made one). */
 static void send_rest(struct http_conn *c)
 {
@@ -162,8 +179,7 @@ static void send_rest(struct http_conn *c)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			if (c->list != LIST_WRITING) /* at least 64 KiB a second must be taken */
-				http_conn_move(c->s, c, LIST_WRITING, c->s->now_ms + c->s->lim.request_timeout_ms + (int64_t)(body.n / 64));
+			wait_for_client(c, body.n);
 			return;
 		}
 		if (n < 0) {
@@ -305,9 +321,15 @@ static int on_headers(struct http_parser *p)
 		r->close_after = true;
 		return -1;
 	}
+	const char *why = request_framing(r, p->http_minor);
+	if (why) {
+		answer_problem(r, DLQ_BAD_REQUEST, "%s", why);
+		r->close_after = true;
+		return -1;
+	}
 	if (!request_first(r, http_method_str(p->method)))
 		return -1;
-	if (r->expect.n && !r->answered && r->content_length != 0) {
+	if (r->expect.n && p->http_minor > 0 && !r->answered && r->content_length != 0) {
 		static const char go[] = "HTTP/1.1 100 Continue\r\n\r\n";
 		struct iovec iov = {(char *)go, sizeof go - 1};
 		if (send_some(c, &iov, 1) != (ssize_t)iov.iov_len)
@@ -316,10 +338,28 @@ static int on_headers(struct http_parser *p)
 	return 0;
 }
 
+/* http_parser takes any two bytes for the CR LF behind a chunk: they are looked at here. at is where they go on. */
+static bool chunk_ends(struct http_conn *c, const char *at)
+{
+	for (; c->chunk_end && at < c->end; at++) {
+		if (*at != "\n\r"[--c->chunk_end]) {
+			if (!c->r->answered)
+				answer_problem(c->r, DLQ_BAD_REQUEST, "a chunk does not end where its size says");
+			return false;
+		}
+	}
+	return true;
+}
+
 static int on_body(struct http_parser *p, const char *at, size_t n)
 {
 	struct http_conn *c = p->data;
-	return request_data(c->r, at, n) ? 0 : -1;
+	if (!request_data(c->r, at, n))
+		return -1;
+	if (!(p->flags & F_CHUNKED) || p->content_length)
+		return 0;
+	c->chunk_end = 2;
+	return chunk_ends(c, at + n) ? 0 : -1;
 }
 
 static int on_complete(struct http_parser *p)
@@ -354,6 +394,11 @@ static void broken(struct http_conn *c)
 /* Parses up to the end of one request; the number of bytes used. */
 static size_t parse(struct http_conn *c, const char *p, size_t n)
 {
+	c->end = p + n;
+	if (!chunk_ends(c, p)) {
+		broken(c);
+		return n;
+	}
 	size_t used = http_parser_execute(&c->parser, &parser_settings, p, n);
 	if (c->complete) {
 		c->complete = false;

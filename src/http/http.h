@@ -71,6 +71,8 @@ struct http_conn {
 	size_t out_at;
 	struct http_conn *again;    /* list of connections with work left in this round */
 	bool in_again, readable, hup, gone, stop, complete, keep;
+	const char *end;            /* of the bytes that are parsed */
+	int chunk_end;              /* bytes of the CR LF behind a chunk that were not seen yet */
 	int64_t deadline_ms;
 	/* The last token check that succeeded: the same header on the same queue is not hashed again for a second. */
 	char secret[SECRET_MAX];
@@ -107,6 +109,7 @@ struct http_req {
 	bool answered, close_after, body_too_large, is_change, is_head;
 	struct buf uri, head, body, out;
 	size_t out_at;              /* bytes of the body already sent */
+	int64_t out_counted;        /* bytes counted in s->out_bytes */
 	struct { uint32_t name, name_n, value, value_n; } lines[HEAD_LINES_MAX]; /* into head */
 	bool in_value;
 	int64_t body_declared;      /* bytes counted in s->body_bytes */
@@ -185,6 +188,7 @@ struct http_server {
 	int64_t date_second;
 	char scratch[64 << 10];     /* what recv fills */
 	int64_t body_bytes;
+	int64_t out_bytes;          /* answers that their clients did not take yet */
 	int64_t next_tick_ms;
 	int64_t audit_window_ms;
 	int audit_in_window;
@@ -223,6 +227,8 @@ void request_destroy(struct http_req *r);
 bool request_uri_piece(struct http_req *r, const char *p, size_t n);
 void request_refuse_head(struct http_req *r);
 bool request_header_piece(struct http_req *r, bool value, const char *p, size_t n);
+/* Why the headers do not say beyond doubt where the request ends, or NULL. */
+const char *request_framing(const struct http_req *r, int http_minor);
 /* The headers are there. False: answered, and the body is not worth reading. */
 bool request_first(struct http_req *r, const char *method);
 /* A piece of the body. False: far past the limit. */

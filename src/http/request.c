@@ -59,6 +59,7 @@ void request_free(struct http_req *r)
 		r->op_used = false;
 	}
 	s->body_bytes -= r->body_declared;
+	s->out_bytes -= r->out_counted;
 	if (atomic_fetch_sub_explicit(&s->in_flight, 1, memory_order_acq_rel) == 1) {
 		pthread_mutex_lock(&s->idle_lock);
 		pthread_cond_broadcast(&s->idle_cond);
@@ -79,7 +80,7 @@ void request_free(struct http_req *r)
 	r->challenge = r->made = r->in_value = false;
 	r->out_at = 0;
 	r->allow[0] = '\0';
-	r->body_declared = 0;
+	r->body_declared = r->out_counted = 0;
 	r->body_seen = r->body_limit = r->head_bytes = 0;
 	r->n_query = r->n_headers = r->head_lines = r->n_lines = 0;
 	r->head_error = NULL;
@@ -267,6 +268,28 @@ static void take_headers(struct http_req *r)
 		const char *value = r->head.p + r->lines[i].value;
 		take_header(r, r->head.p + r->lines[i].name, r->lines[i].name_n, str_trim((struct str){value, r->lines[i].value_n}));
 	}
+}
+
+/*
+ * http_parser passes these; a proxy in front may read them otherwise, and then one client's body is another one's request.
+ * RFC 9112 5.1 (no space before the colon), 6.1 (codings, and none in HTTP/1.0).
+ */
+const char *request_framing(const struct http_req *r, int http_minor)
+{
+	bool coded = false;
+	for (int i = 0; i < r->head_lines; i++) {
+		const char *key = r->head.p + r->lines[i].name;
+		size_t key_n = r->lines[i].name_n;
+		struct str value = str_trim((struct str){r->head.p + r->lines[i].value, r->lines[i].value_n});
+		if (memchr(key, ' ', key_n))
+			return "there is a space in the name of a header";
+		if (!IS("transfer-encoding"))
+			continue;
+		if (coded || http_minor == 0 || !is_name(value.p, value.n, "chunked", 7))
+			return "the Transfer-Encoding is not chunked once, as HTTP/1.1 has it";
+		coded = true;
+	}
+	return NULL;
 }
 
 static size_t body_limit(const struct http_server *s, enum body_kind kind)

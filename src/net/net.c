@@ -251,8 +251,7 @@ static enum net_fail fail_of(CURLcode code, long os_errno)
 {
 	switch (code) {
 	case CURLE_URL_MALFORMAT:
-	case CURLE_UNSUPPORTED_PROTOCOL:
-		return NET_FAIL_URL;
+		return NET_FAIL_URL; /* not CURLE_UNSUPPORTED_PROTOCOL: the URL was checked, so that is an answer curl cannot read */
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return NET_FAIL_DNS;
 	case CURLE_COULDNT_CONNECT:

@@ -129,6 +129,25 @@ class Messages(Case):
         self.assertIn(b" 413 ", self.raw(head + chunk * 100))
         self.assertIn(b" 400 ", self.raw(head + b"zz\r\nabc\r\n"))
 
+    def test_where_a_request_ends_is_never_in_doubt(self):
+        line = "POST /v1/queues/%s/messages HTTP/1.%d\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n"
+        chunks, next_one = b"3\r\nabc\r\n0\r\n\r\n", b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
+        for minor, header, body in ((1, "Content-Length : 3", b"abc"), (1, "Transfer-Encoding : chunked", chunks),
+                                    (1, "Transfer-Encoding: gzip, chunked", chunks), (0, "Transfer-Encoding: chunked", chunks),
+                                    (1, "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", chunks),
+                                    (1, "Transfer-Encoding: chunked", b"3\r\nabcXX0\r\n\r\n"),
+                                    (1, "Transfer-Encoding: chunked", b"3\r\nabc\rX0\r\n\r\n")):
+            answer = self.raw((line % (self.q, minor, server.token, header)).encode() + body + next_one)
+            self.assertRegex(answer, rb"^HTTP/1.1 400 ", header)
+            self.assertEqual(len(re.findall(rb"HTTP/1.1 \d", answer)), 1, header)
+        self.assertEqual(server.counts(self.q)["ready"], 0)
+        with socket.create_connection(("127.0.0.1", server.port), 20 * SLOW) as s:
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for byte in (line % (self.q, 1, server.token, "Transfer-Encoding: Chunked")).encode() + b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n":
+                s.send(bytes([byte]))
+            self.assertIn(b" 201 ", s.recv(1000))
+        self.assertEqual(server.receive(self.q)[0]["body"], "abc")
+
     def test_expect_continue(self):
         head = ("POST /v1/queues/%s/messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 5\r\n"
                 "Expect: 100-continue\r\nConnection: close\r\n\r\n" % (self.q, server.token)).encode()

@@ -107,6 +107,28 @@ class Limits(unittest.TestCase):
         self.assertEqual(self.server.counts("q")["ready"], 30)
         self.assertEqual(self.server.totals("q")["failed_attempts"], 0)
 
+    def test_answers_that_nobody_reads_have_a_limit(self):
+        self.server.write_config("limits: {max_waiting_bytes: 2MiB}\n")
+        self.server.restart()
+        for _ in range(40):
+            self.server.send("q", b"x" * 1000000)
+        body = b'{"max":4}'
+        socks = []
+        for i in range(10):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            self.addCleanup(s.close)
+            s.connect(("127.0.0.1", self.server.port))
+            s.sendall(b"POST /v1/queues/q/receive HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s"
+                      % (self.server.token.encode(), len(body), body))
+            s.recv(1, socket.MSG_PEEK)
+            socks.append(s)
+        # 8 MiB hold two of the answers; the older ones were closed and their messages given back.
+        wait_until(lambda: self.server.counts("q")["leased"] == 8, timeout=10)
+        self.assertEqual(self.server.counts("q")["ready"], 32)
+        closed_within(socks[0], 10)
+        self.assertEqual(self.server.totals("q")["failed_attempts"], 0)
+
     def test_many_idle_connections(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         n = min(2000, hard - 200)

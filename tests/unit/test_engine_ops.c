@@ -156,6 +156,40 @@ static void test_archive(void **state)
 	fix_free(f);
 }
 
+/* A disk that filled up in the middle of a line, longer than what is looked at in one go. */
+static void test_archive_piece(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	char id[ULID_LEN + 1], path[200], day[TIME_LEN + 1], text[10000];
+	assert_int_equal(fix_queue(f, "q", "{\"policy\": {\"retention\": \"1h\"}}"), DLQ_OK);
+	for (int round = 0; round < 2; round++) {
+		fix_make_dead(f, "q", 1, id);
+		clock_advance(f->clock, 3600000);
+		time_format(clock_wall_ms(f->clock), day);
+		snprintf(path, sizeof(path), "%s/archive/q/%.10s.jsonl", f->dir, day);
+		engine_step(f->e);
+		assert_int_equal(fix_dead_count(f, "q"), 0);
+		if (round == 0) {
+			FILE *out = fopen(path, "a");
+			assert_non_null(out);
+			fprintf(out, "{\"dlq_id\":\"%05000d", 0);
+			assert_int_equal(fclose(out), 0);
+		}
+	}
+	FILE *in = fopen(path, "r");
+	assert_non_null(in);
+	size_t n = fread(text, 1, sizeof(text) - 1, in);
+	fclose(in);
+	text[n] = '\0';
+	assert_true(n > 0 && text[n - 1] == '\n');
+	char *second = strchr(text, '\n') + 1;
+	assert_int_equal(strncmp(second, "{\"dlq_id\":\"", 11), 0);
+	assert_int_equal(strncmp(second + 11, id, ULID_LEN), 0);
+	assert_ptr_equal(strchr(second, '\n'), text + n - 1);
+	fix_free(f);
+}
+
 /* ---- queues of the configuration file ---- */
 
 static void test_file_queues(void **state)
@@ -214,6 +248,35 @@ static int notices_due(struct fix *f, struct store_notice *out, int64_t *next)
 	*next = op.u.notice_claim.next;
 	engine_op_release(&op);
 	return n;
+}
+
+/* New settings forget when a message is due, so the batch that deletes the queue looks for one for who waits there. */
+static void test_delete_under_a_wait(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct queue_config *config = fix_config("q", "{\"max_in_flight\": 5}");
+	struct engine_op waits, del = {.type = OP_QUEUE_DELETE, .queue = STR("q"), .port = &f->in.port};
+	struct engine_op put = {.type = OP_QUEUE_PUT, .queue = STR("q"), .port = &f->in.port, .next = &del};
+	put.u.queue_put.config = config;
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
+	receive_init(&waits, f, "q", 60000);
+	engine_submit(f->e, &waits);
+	engine_submit(f->e, &put);
+	engine_step(f->e);
+	assert_ptr_equal(inbox_try(&f->in), &put);
+	assert_int_equal(put.code, DLQ_OK);
+	assert_ptr_equal(inbox_try(&f->in), &waits);
+	assert_int_equal(waits.code, DLQ_NOT_FOUND);
+	assert_ptr_equal(inbox_try(&f->in), &del);
+	assert_int_equal(del.code, DLQ_OK);
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK); /* the store works on */
+	assert_int_equal(fix_send(f, "q", "m", NULL), DLQ_OK);
+	engine_op_release(&waits);
+	engine_op_release(&put);
+	engine_op_release(&del);
+	queue_config_unref(config);
+	fix_free(f);
 }
 
 static void notice_settle(struct fix *f, int64_t n, bool ok, int64_t delay)
@@ -331,6 +394,7 @@ int main(void)
 	    cmocka_unit_test(test_redrive_refusals), cmocka_unit_test(test_redrive_control),
 	    cmocka_unit_test(test_archive),          cmocka_unit_test(test_file_queues),
 	    cmocka_unit_test(test_notices),          cmocka_unit_test(test_tokens),
+	    cmocka_unit_test(test_delete_under_a_wait), cmocka_unit_test(test_archive_piece),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

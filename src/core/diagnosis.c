@@ -3,8 +3,8 @@
  *
  *   outage      the queue's success rate collapsed while the group failed: deliveries of the window succeed in at most half,
  *               40 points less than in the hour before (or, without a before, in at most a tenth), and so do its messages
- *   bad_deploy  it fails on one worker version, which was not seen failing before the group began, in a queue that worked
- *               until then; its messages do not heal
+ *   bad_deploy  it fails on one worker version, which was not seen failing before the group began, while another version was at
+ *               work within the hour before, in a queue that worked until then; its messages do not heal
  *   poison      its messages fail on every attempt (at most 5 % ever recover) while the queue's others succeed
  *   flaky       at least half of its messages with an outcome recovered by a retry
  *   unknown     too few to say, or none of these
@@ -18,6 +18,7 @@
 
 #define COUNT_MAX ((int64_t)1000000000000000) /* facts above it count as this: sums stay far from the end of int64 */
 #define SOON_MS (5 * 60000)
+#define HOUR_MS ((int64_t)60 * 60000)
 #define OUTAGE_DELIVERIES 20 /* at least so many in the window, and before */
 #define OUTAGE_FAILURES 10
 #define POISON_DEATHS 3
@@ -75,6 +76,7 @@ static void view_init(struct view *v, const struct diagnosis_facts *f)
 	c->workers = (int)count(f->workers);
 	c->worker_versions = (int)count(f->worker_versions);
 	c->version_first_ms = count(f->version_first_ms);
+	c->other_version_ms = count(f->other_version_ms);
 	c->first_seen_ms = count(f->first_seen_ms);
 	c->last_seen_ms = count(f->last_seen_ms);
 	c->queue_done = count(f->queue_done);
@@ -237,9 +239,12 @@ static bool bad_deploy(const struct view *v, struct diagnosis *d)
 		return false;
 	if (f->version_first_ms < f->first_seen_ms - SOON_MS || f->version_first_ms > f->first_seen_ms + SOON_MS)
 		return false; /* the version failed before, or came later */
+	/* A fleet that runs one version all the time fails on one version whatever the cause. */
+	if (!f->other_version_ms || f->other_version_ms < f->first_seen_ms - HOUR_MS)
+		return false;
 	say(d, "all %s failures come from one worker version", N(f->failures));
-	say(d, "it began when that version was first seen failing; %d %% of deliveries succeeded in the hour before",
-	    percent(v->rate_before));
+	say(d, "it began when that version was first seen failing; another was at work within the hour before");
+	say(d, "%d %% of the queue's deliveries succeeded in the hour before", percent(v->rate_before));
 	say_groups(d, v);
 	say_outcomes(d, v);
 	say_workers(d, v);

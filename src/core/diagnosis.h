@@ -20,7 +20,8 @@ struct diagnosis_facts {
 	int64_t failed_again;                 /* of redriven ones */
 	int workers;                          /* distinct workers it failed on, "(others)" counted once */
 	int worker_versions;                  /* distinct versions, 0: workers send none */
-	int64_t version_first_ms;             /* with one version: when that version was first seen failing */
+	int64_t version_first_ms;             /* with one version: when that version was first seen failing in the queue */
+	int64_t other_version_ms;             /* with one version: when another was last seen failing in the queue; 0: never */
 	int64_t first_seen_ms, last_seen_ms;
 	/* the queue in the window */
 	int64_t queue_done, queue_failures;   /* deliveries that succeeded / failed in the window */

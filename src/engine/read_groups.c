@@ -15,6 +15,7 @@
 #define TOGETHER_MS (5 * MINUTE) /* groups that started so close may have one cause */
 #define QUEUE_GROUPS 200         /* groups of the queue that are looked at: the newest */
 #define QUEUE_WORKER_GROUPS 50   /* of these, whose workers are counted */
+#define QUEUE_VERSIONS 64        /* versions of workers that are told apart; later ones are left out */
 #define SAMPLES 5
 
 enum dlq_code group_missing(struct str id, struct dlq_err *err)
@@ -44,6 +45,11 @@ struct queue_view {
 	struct store_group *groups;
 	int n_groups;
 	int workers;
+	struct version {
+		struct str name;
+		int64_t first_ms, last_ms; /* seen failing */
+	} versions[QUEUE_VERSIONS];
+	int n_versions;
 };
 
 struct view {
@@ -80,6 +86,22 @@ static void names_add(struct names *s, struct str name)
 	s->others = true;
 }
 
+static void version_add(struct queue_view *q, const struct store_group_worker *w)
+{
+	int i = 0;
+	while (i < q->n_versions && !str_eq(q->versions[i].name, w->version))
+		i++;
+	if (!w->version.n || i == QUEUE_VERSIONS)
+		return;
+	struct version *at = &q->versions[i];
+	if (i == q->n_versions) {
+		*at = (struct version){w->version, w->first_ms, w->last_ms};
+		q->n_versions++;
+	}
+	at->first_ms = w->first_ms < at->first_ms ? w->first_ms : at->first_ms;
+	at->last_ms = w->last_ms > at->last_ms ? w->last_ms : at->last_ms;
+}
+
 static enum dlq_code queue_workers(struct view *v, struct queue_view *q, struct dlq_err *err)
 {
 	struct names *names = arena_alloc(&v->a, sizeof(*names));
@@ -88,8 +110,10 @@ static enum dlq_code queue_workers(struct view *v, struct queue_view *q, struct 
 		struct store_group_worker *w = NULL;
 		int n = 0;
 		c = v->r->ops->read_group_workers(v->r, q->groups[i].group_id, &v->a, &w, &n, err);
-		for (int k = 0; k < n && !c; k++)
+		for (int k = 0; k < n && !c; k++) {
 			names_add(names, w[k].worker.p ? w[k].worker : STR(""));
+			version_add(q, &w[k]);
+		}
 	}
 	q->workers = names->n + names->others;
 	return c;
@@ -149,17 +173,31 @@ static void window_facts(const struct queue_view *q, const struct store_group *g
 static void worker_facts(const struct store_group_worker *w, int n, struct names *workers, struct names *versions,
                          struct diagnosis_facts *f)
 {
-	int64_t first = 0;
 	for (int i = 0; i < n; i++) {
 		names_add(workers, w[i].worker.p ? w[i].worker : STR(""));
 		if (!w[i].version.n)
 			continue;
 		names_add(versions, w[i].version);
-		first = !first || w[i].first_ms < first ? w[i].first_ms : first;
 	}
 	f->workers = workers->n + workers->others;
 	f->worker_versions = versions->n + versions->others;
-	f->version_first_ms = f->worker_versions == 1 ? first : 0;
+}
+
+/* With one version: since when it fails in the queue, and until when another one did. */
+static void version_facts(const struct queue_view *q, const struct store_group_worker *w, int n, struct diagnosis_facts *f)
+{
+	int own = 0;
+	if (f->worker_versions != 1)
+		return;
+	while (own < n && !w[own].version.n)
+		own++;
+	for (int i = 0; i < q->n_versions; i++) {
+		const struct version *v = &q->versions[i];
+		if (str_eq(v->name, w[own].version))
+			f->version_first_ms = v->first_ms;
+		else if (v->last_ms > f->other_version_ms)
+			f->other_version_ms = v->last_ms;
+	}
 }
 
 /* workers: the group's, already read, or NULL. */
@@ -186,6 +224,7 @@ static enum dlq_code diagnose_group(struct view *v, const struct store_group *g,
 	if (c)
 		return c;
 	worker_facts(workers, n_workers, &names[0], &names[1], &f);
+	version_facts(q, workers, n_workers, &f);
 	f.queue_workers = q->workers > f.workers ? q->workers : f.workers;
 	window_facts(q, g, &f);
 	diagnose(&f, out);

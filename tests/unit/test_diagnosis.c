@@ -32,7 +32,7 @@ static int64_t fact(const json_t *facts, const json_t *defaults, const char *key
 }
 
 #define FACTS(X)                                                                                                       \
-	X(failures) X(deaths) X(recovered) X(failed_again) X(workers) X(worker_versions) X(version_first_ms) X(first_seen_ms) \
+	X(failures) X(deaths) X(recovered) X(failed_again) X(workers) X(worker_versions) X(version_first_ms) X(other_version_ms) X(first_seen_ms) \
 	X(last_seen_ms) X(queue_done) X(queue_failures) X(queue_workers) X(groups_started) X(groups_failures) X(before_done)  \
 	X(before_failures) X(now_ms)
 

@@ -2,6 +2,15 @@
 #ifndef TESTS_LIB_MODEL_H
 #define TESTS_LIB_MODEL_H
 
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
 #include "base/clock.h"
 #include "base/rnd.h"
 #include "engine/engine.h"
@@ -28,9 +37,29 @@ struct mmsg {
 	char dlq_id[ULID_LEN + 1], receipt[RECEIPT_LEN + 1];
 	enum where where;
 	bool redriving, dead_once;
+	bool member, counted; /* of the guarded redrive: to be put back; put back, its outcome counts */
+	int group;            /* kind of its last failure, -1: none */
 	int attempts, expirations, redrives, failures; /* failures: of all lives */
 	int64_t due, expires, lease_until, retention, dedup_until;
 };
+
+/* One guarded redrive at a time. */
+struct mjob {
+	bool known;
+	char id[ULID_LEN + 1];
+	int queue;
+	enum redrive_state state;
+	struct redrive_guard guard;
+	int64_t total, sent, succeeded, failed;
+	int64_t base_failed;   /* when an operator went past a halt */
+	int64_t waits_from;    /* the canary was out; 0: not yet */
+	bool past;             /* the canary was good, or an operator went past it */
+	int64_t past_at, past_sent;
+};
+
+#define KINDS 4       /* of failures that workers tell */
+#define KIND_LEASE 4  /* and the one of ended leases */
+#define GROUPS 5
 
 struct sim {
 	uint64_t seed;
@@ -43,18 +72,46 @@ struct sim {
 	bool paused[QUEUES];
 	int64_t sent[QUEUES], done[QUEUES], failed[QUEUES], died[QUEUES], discarded[QUEUES], archived[QUEUES],
 	    duplicates[QUEUES];
-	int64_t redriven, restarts;
+	int64_t redriven, restarts, jobs, halts, jobs_done;
+	int64_t failures[QUEUES][GROUPS], deaths[QUEUES][GROUPS];
+	struct mjob job;
 	struct mmsg *m;
 	int n;
 };
+
+extern const char *const queue_names[QUEUES];
+
+#define CHECK(s, cond, ...)                                                                                            \
+	do {                                                                                                           \
+		if (!(cond)) {                                                                                         \
+			fprintf(stderr, "\nsim: seed %" PRIu64 ", step %d, %s: %s:%d: %s is false: ", (s)->seed,       \
+			        (s)->step, (s)->doing, __FILE__, __LINE__, #cond);                                     \
+			fprintf(stderr, __VA_ARGS__);                                                                  \
+			fprintf(stderr, "\nrepeat with DLQ_SEED=%" PRIu64 "\n", (s)->seed);                            \
+			fail();                                                                                        \
+		}                                                                                                      \
+	} while (0)
 
 int below(struct sim *s, int n);
 int64_t now(struct sim *s);
 bool is_held(struct sim *s, const struct mmsg *m);
 void m_die(struct sim *s, struct mmsg *m);
-bool m_fail(struct sim *s, struct mmsg *m, enum outcome o, int64_t retry_after);
+bool m_fail(struct sim *s, struct mmsg *m, enum outcome o, int64_t retry_after, int kind);
 void m_tick(struct sim *s);
 struct mmsg *m_by_seq(struct sim *s, int64_t seq);
 struct mmsg *m_pick(struct sim *s, enum where where);
+void m_redrive(struct sim *s, struct mmsg *m);
+void call(struct sim *s, struct engine_op *op, int queue); /* queue -1: none */
+
+/* lib_groups.c: kinds of failures, and the groups that they should make */
+extern const char *const kind_types[KINDS];
+void kind_text(struct sim *s, int kind, char out[80]);
+void check_groups(struct sim *s);
+
+/* lib_guarded.c: guarded redrives; job_learn before m_tick, job_check after it */
+bool job_open(const struct sim *s);
+void do_guarded(struct sim *s);
+void job_learn(struct sim *s);
+void job_check(struct sim *s);
 
 #endif

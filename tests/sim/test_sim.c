@@ -17,23 +17,10 @@
 
 #include "lib_model.h"
 
-static const char *const queue_names[QUEUES] = {"plain", "ordered", "third"};
-
 /* Over all runs: a simulation in which something never happens proves nothing about it. */
 static struct {
-	int64_t sent, done, failed, died, discarded, archived, duplicates, redriven, restarts;
+	int64_t sent, done, failed, died, discarded, archived, duplicates, redriven, restarts, jobs, halts, jobs_done;
 } seen;
-
-#define CHECK(s, cond, ...)                                                                                            \
-	do {                                                                                                           \
-		if (!(cond)) {                                                                                         \
-			fprintf(stderr, "\nsim: seed %" PRIu64 ", step %d, %s: %s:%d: %s is false: ", (s)->seed,       \
-			        (s)->step, (s)->doing, __FILE__, __LINE__, #cond);                                     \
-			fprintf(stderr, __VA_ARGS__);                                                                  \
-			fprintf(stderr, "\nrepeat with DLQ_SEED=%" PRIu64 "\n", (s)->seed);                            \
-			fail();                                                                                        \
-		}                                                                                                      \
-	} while (0)
 
 /* ---- the engine and the checks ---- */
 
@@ -46,14 +33,6 @@ static void sim_open(struct sim *s)
 	CHECK(s, !c, "open: %s", err.detail);
 	c = engine_start(s->e, &err);
 	CHECK(s, !c, "start: %s", err.detail);
-}
-
-static void call(struct sim *s, struct engine_op *op, int queue)
-{
-	if (queue >= 0)
-		op->queue = str_of(queue_names[queue]);
-	op->operator= STR("sim");
-	engine_call(s->e, op);
 }
 
 static void check_counts(struct sim *s)
@@ -170,7 +149,7 @@ static void do_send(struct sim *s)
 		return;
 	struct mmsg *m = &s->m[s->n], *again = s->n && below(s, 10) == 0 ? &s->m[below(s, s->n)] : NULL;
 	*m = (struct mmsg){
-	    .queue = again ? again->queue : below(s, QUEUES), .key = below(s, KEYS + 1) - 1, .where = WAITING};
+	    .queue = again ? again->queue : below(s, QUEUES), .key = below(s, KEYS + 1) - 1, .where = WAITING, .group = -1};
 	snprintf(m->id, sizeof(m->id), "%s", again ? again->id : "");
 	if (!again)
 		snprintf(m->id, sizeof(m->id), "m-%d", s->n);
@@ -245,18 +224,20 @@ static void do_receive(struct sim *s)
 	engine_op_release(&op);
 }
 
-static void settle_item(struct sim *s, struct mmsg *m, const struct engine_settle_item *it)
+static void settle_item(struct sim *s, struct mmsg *m, const struct engine_settle_item *it, int kind)
 {
 	CHECK(s, it->code == DLQ_OK, "%s: settle says %s", m->id, code_name(it->code));
 	if (it->outcome == OUTCOME_OK) {
 		CHECK(s, it->effect == EFFECT_DONE, "effect %d", it->effect);
 		m->where = DONE;
 		s->done[m->queue]++;
+		s->job.succeeded += m->counted;
+		m->counted = false;
 	} else if (it->outcome == OUTCOME_RELEASE) {
 		CHECK(s, it->effect == EFFECT_RELEASE, "effect %d", it->effect); /* invariant 8: no attempt */
 		m->where = WAITING;
 		m->due = now(s) + it->retry_after_ms;
-	} else if (m_fail(s, m, it->outcome, it->retry_after_ms)) {
+	} else if (m_fail(s, m, it->outcome, it->retry_after_ms, kind)) {
 		CHECK(s, it->effect == EFFECT_DEAD && it->attempts == m->attempts, "effect %d, attempts %d", it->effect,
 		      it->attempts);
 		learn_dlq_id(s, m, it->dlq_id);
@@ -274,19 +255,22 @@ static void do_settle(struct sim *s)
 	static const enum outcome outcomes[] = {OUTCOME_OK, OUTCOME_OK, OUTCOME_TRANSIENT, OUTCOME_PERMANENT,
 	                                        OUTCOME_RELEASE};
 	struct engine_settle_item it[2] = {0};
+	int kind = below(s, KINDS);
+	char text[80];
+	kind_text(s, kind, text);
 	for (int i = 0; i < 2; i++) /* the same receipt twice: the second is gone */
 		it[i] = (struct engine_settle_item){
 		    .receipt = str_of(m->receipt),
 		    .outcome = outcomes[below(s, 5)],
 		    .retry_after_ms = below(s, 4) ? 0 : below(s, 30000),
-		    .failure = {.type = STR("Boom"), .message = STR("it broke"), .exit_code = -1},
+		    .failure = {.type = str_of(kind_types[kind]), .message = str_of(text), .exit_code = -1},
 		};
 	struct engine_op op = {.type = OP_SETTLE};
 	op.u.settle.items = it;
 	op.u.settle.n = 2;
 	call(s, &op, m->queue);
 	CHECK(s, !op.code, "%s", op.err.detail);
-	settle_item(s, m, &it[0]);
+	settle_item(s, m, &it[0], kind);
 	CHECK(s, it[1].code == DLQ_GONE, "a used receipt: %s", code_name(it[1].code));
 	engine_op_release(&op);
 	if (m->where == DEAD && m->retention > now(s))
@@ -333,29 +317,19 @@ static void do_extend(struct sim *s)
 	engine_op_release(&op);
 }
 
-/* Invariant 3: same id, attempts 0, history kept, the redrive counted. */
-static void m_redrive(struct sim *s, struct mmsg *m)
-{
-	m->where = WAITING;
-	m->redriving = true;
-	m->attempts = m->expirations = 0;
-	m->redrives++;
-	s->redriven++;
-	m->due = now(s);
-	m->expires = 0;
-}
-
 static void do_redrive(struct sim *s)
 {
 	struct mmsg *chosen[8];
 	struct str ids[8];
 	int n = 0, whole = below(s, 6) == 0, q = below(s, QUEUES), want = 1 + below(s, 8);
 	for (int i = 0; i < s->n && n < want && !whole; i++)
-		if (s->m[i].where == DEAD && below(s, 2)) {
+		if (s->m[i].where == DEAD && !s->m[i].member && below(s, 2)) {
 			chosen[n] = &s->m[i];
 			ids[n++] = str_of(s->m[i].dlq_id);
 		}
 	if (!whole && !n)
+		return;
+	if (whole && job_open(s) && s->job.queue == q)
 		return;
 	struct engine_op op = {.type = OP_REDRIVE};
 	op.u.redrive.ids = ids;
@@ -415,9 +389,10 @@ static void do_discard(struct sim *s)
 	CHECK(s, op.code == DLQ_BAD_REQUEST, "without a reason: %s", code_name(op.code));
 	op.u.discard.reason = STR("not wanted");
 	call(s, &op, -1);
-	CHECK(s, op.code == (m->where == DEAD ? DLQ_OK : DLQ_NOT_FOUND), "%s: %s", code_name(op.code), op.err.detail);
+	enum dlq_code want = m->where != DEAD ? DLQ_NOT_FOUND : m->member ? DLQ_IN_REDRIVE : DLQ_OK;
+	CHECK(s, op.code == want, "%s: %s", code_name(op.code), op.err.detail);
 	engine_op_release(&op);
-	if (m->where == DEAD) {
+	if (want == DLQ_OK) {
 		m->where = DISCARDED;
 		s->discarded[m->queue]++;
 		check_dead(s, m);
@@ -466,7 +441,7 @@ static void step(struct sim *s)
 	    {"send", 30, do_send},      {"receive", 25, do_receive},        {"settle", 35, do_settle},
 	    {"clock", 15, do_clock},    {"redrive", 3, do_redrive},         {"discard", 2, do_discard},
 	    {"extend", 3, do_extend},   {"bad receipt", 3, do_bad_receipt}, {"pause", 1, do_pause},
-	    {"restart", 1, do_restart},
+	    {"restart", 1, do_restart}, {"guarded", 4, do_guarded},
 	};
 	int total = 0, at;
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
@@ -478,10 +453,13 @@ static void step(struct sim *s)
 	s->doing = steps[k].name;
 	steps[k].run(s);
 	int64_t next = engine_step(s->e);
+	job_learn(s);
 	m_tick(s);
 	learn_dead(s);
+	job_check(s);
 	CHECK(s, next > now(s), "work is due at once after all work was done: it would spin");
 	check_counts(s);
+	check_groups(s);
 }
 
 /* ---- runs ---- */
@@ -578,6 +556,9 @@ static void run(uint64_t seed, int steps)
 	}
 	seen.redriven += s.redriven;
 	seen.restarts += s.restarts;
+	seen.jobs += s.jobs;
+	seen.halts += s.halts;
+	seen.jobs_done += s.jobs_done;
 	engine_close(s.e);
 	clock_free(s.clock);
 	nftw(s.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -596,11 +577,13 @@ static void test_model(void **state)
 	for (uint64_t i = 1; i <= 8; i++)
 		run(i, n);
 	printf("sent %" PRId64 ", done %" PRId64 ", failed %" PRId64 ", died %" PRId64 ", redriven %" PRId64
-	       ", discarded %" PRId64 ", archived %" PRId64 ", duplicates %" PRId64 ", restarts %" PRId64 "\n",
+	       ", discarded %" PRId64 ", archived %" PRId64 ", duplicates %" PRId64 ", restarts %" PRId64
+	       ", guarded redrives %" PRId64 ", halted %" PRId64 ", done %" PRId64 "\n",
 	       seen.sent, seen.done, seen.failed, seen.died, seen.redriven, seen.discarded, seen.archived,
-	       seen.duplicates, seen.restarts);
+	       seen.duplicates, seen.restarts, seen.jobs, seen.halts, seen.jobs_done);
 	assert_true(seen.sent && seen.done && seen.failed && seen.died && seen.redriven && seen.discarded &&
-	            seen.archived && seen.duplicates && seen.restarts);
+	            seen.archived && seen.duplicates && seen.restarts && seen.jobs && seen.halts &&
+	            seen.jobs_done);
 }
 
 int main(void)

@@ -27,27 +27,27 @@ static void test_rules(void **state)
 #define T OUTCOME_TRANSIENT
 #define P OUTCOME_PERMANENT
 #define S(z) {(z), sizeof(z) - 1}
-	    {{S(""), S(""), S(""), 0, -1}, T, T}, /* no rule: the worker's own word */
-	    {{S(""), S(""), S(""), 0, -1}, P, P},
-	    {{S(""), S(""), S(""), 409, -1}, T, P},
-	    {{S(""), S("DeadLock found"), S(""), 409, -1}, T, P}, /* the first match wins */
-	    {{S("ValidationError"), S("a deadlock"), S(""), 0, -1}, P, T},
-	    {{S("ValidationError"), S("x"), S(""), 0, -1}, T, P},
-	    {{S("validationerror"), S("x"), S(""), 0, -1}, T, T}, /* exact */
-	    {{S("ValidationErrors"), S("x"), S(""), 0, -1}, T, T},
-	    {{S("Gateway"), S(""), S(""), 500, -1}, T, P},
-	    {{S("Gateway"), S(""), S(""), 503, -1}, T, P},
-	    {{S("Gateway"), S(""), S(""), 504, -1}, T, T}, /* one past; all conditions must hold */
-	    {{S("Other"), S(""), S(""), 500, -1}, T, T},
-	    {{S(""), S(""), S(""), 0, 0}, T, P},
-	    {{S(""), S(""), S(""), 400, -1}, P, T},
-	    {{S(""), S(""), S(""), 499, -1}, P, T},
-	    {{S(""), S(""), S(""), 399, -1}, P, P},
-	    {{S(""), S(""), S(""), 500, -1}, P, P},
-	    {{S(""), S("not in \xff here, but deadlock"), S(""), 0, -1}, P, T}, /* a message need not be UTF-8 */
+	    {{S(""), S(""), S(""), 0, -1, {0}}, T, T}, /* no rule: the worker's own word */
+	    {{S(""), S(""), S(""), 0, -1, {0}}, P, P},
+	    {{S(""), S(""), S(""), 409, -1, {0}}, T, P},
+	    {{S(""), S("DeadLock found"), S(""), 409, -1, {0}}, T, P}, /* the first match wins */
+	    {{S("ValidationError"), S("a deadlock"), S(""), 0, -1, {0}}, P, T},
+	    {{S("ValidationError"), S("x"), S(""), 0, -1, {0}}, T, P},
+	    {{S("validationerror"), S("x"), S(""), 0, -1, {0}}, T, T}, /* exact */
+	    {{S("ValidationErrors"), S("x"), S(""), 0, -1, {0}}, T, T},
+	    {{S("Gateway"), S(""), S(""), 500, -1, {0}}, T, P},
+	    {{S("Gateway"), S(""), S(""), 503, -1, {0}}, T, P},
+	    {{S("Gateway"), S(""), S(""), 504, -1, {0}}, T, T}, /* one past; all conditions must hold */
+	    {{S("Other"), S(""), S(""), 500, -1, {0}}, T, T},
+	    {{S(""), S(""), S(""), 0, 0, {0}}, T, P},
+	    {{S(""), S(""), S(""), 400, -1, {0}}, P, T},
+	    {{S(""), S(""), S(""), 499, -1, {0}}, P, T},
+	    {{S(""), S(""), S(""), 399, -1, {0}}, P, P},
+	    {{S(""), S(""), S(""), 500, -1, {0}}, P, P},
+	    {{S(""), S("not in \xff here, but deadlock"), S(""), 0, -1, {0}}, P, T}, /* a message need not be UTF-8 */
 	    /* Only failures are reclassified. */
-	    {{S("ValidationError"), S(""), S(""), 409, -1}, OUTCOME_OK, OUTCOME_OK},
-	    {{S("ValidationError"), S(""), S(""), 409, -1}, OUTCOME_RELEASE, OUTCOME_RELEASE},
+	    {{S("ValidationError"), S(""), S(""), 409, -1, {0}}, OUTCOME_OK, OUTCOME_OK},
+	    {{S("ValidationError"), S(""), S(""), 409, -1, {0}}, OUTCOME_RELEASE, OUTCOME_RELEASE},
 	    {{S("ValidationError"), S(""), S(""), 409, -1}, OUTCOME_LEASE_EXPIRED, OUTCOME_LEASE_EXPIRED},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)

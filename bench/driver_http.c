@@ -142,9 +142,9 @@ static void follow_cursor(const struct options *o, struct conn *c, const char *p
 	const char *from = memmem(p, n, key, sizeof key - 1);
 
 	c->work.len = 0;
-	from = from ? memchr(from + sizeof key - 1, '"', (size_t)(end - from) - sizeof key + 1) : NULL;
-	if (!from)
-		return;
+	from = from ? from + sizeof key - 1 : NULL;
+	if (!from || from == end || *from != '"')
+		return; /* null: this was the last one */
 	from++;
 	const char *to = memchr(from, '"', (size_t)(end - from));
 	if (to)

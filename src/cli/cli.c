@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +182,9 @@ static int option_read(struct cli *c, int argc, char **argv, int *i)
 	} else {
 		return cli_usage(c, "--%s needs a value: --%s %s", o->name, o->name, o->value);
 	}
+	/* JSON cannot carry it: the option would be left out, and a token without its --queue is for all queues. */
+	if (o->value && strcmp(o->value, "FILE") && strcmp(o->value, "DIR") && !str_is_utf8(str_of(g->value)))
+		return cli_usage(c, "--%s: UTF-8 text is wanted", o->name);
 	return 0;
 }
 
@@ -263,6 +267,20 @@ enum dlq_code cli_read_file(const char *path, struct buf *out, struct dlq_err *e
 	return DLQ_OK;
 }
 
+/* A result that did not reach its reader is no result; a reader who closed the pipe had enough. */
+static bool output_lost(void)
+{
+	struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+	bool earlier = ferror(stdout);
+
+	if (fflush(stdout))
+		return errno != EPIPE;
+	if (!earlier || (poll(&p, 1, 0) > 0 && p.revents & POLLERR))
+		return false;
+	errno = EIO; /* that of the write which failed is gone */
+	return true;
+}
+
 int cli_main(int argc, char **argv)
 {
 	struct cli c = {0};
@@ -286,8 +304,7 @@ int cli_main(int argc, char **argv)
 		cli_help(c.command);
 	else if (!rc)
 		rc = c.command->run(&c);
-	/* A result that did not reach its reader is no result. */
-	if (fflush(stdout) && !rc && errno != EPIPE) {
+	if (output_lost() && !rc) {
 		fprintf(stderr, "dlq: cannot write to stdout: %s\n", strerror(errno));
 		rc = code_exit(DLQ_SYSTEM);
 	}

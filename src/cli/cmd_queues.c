@@ -122,7 +122,7 @@ static enum dlq_code settings_file(const char *file, json_t **out, struct dlq_er
 	if (!code)
 		code = doc_from_yaml(&a, buf_str(&text), file, &d, err);
 	if (!code)
-		*out = d && d->kind == DOC_MAP ? doc_json(d) : json_object();
+		*out = d ? doc_json(d) : NULL;
 	buf_release(&text);
 	arena_release(&a);
 	return code;
@@ -169,6 +169,10 @@ static bool settings_of(struct cli *c, json_t **out, int *rc)
 	json_t *o = NULL, *policy;
 	struct dlq_err err = {0};
 
+	if (file && json) {
+		*rc = cli_usage(c, "--file and --settings: which one is it?");
+		return false;
+	}
 	if (file && settings_file(file, &o, &err)) {
 		*rc = cli_fail(&err);
 		return false;

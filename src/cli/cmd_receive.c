@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,9 +27,11 @@ static void print_delivery(const json_t *d, bool only)
 
 	body_of(d, &body);
 	if (!only || tty) {
+		char key[600];
+
 		printf("%s%s%s  attempts %lld, redrives %lld%s%s\n", term_bold(), jstr(d, "id"), term_reset(),
 		       (long long)jint(d, "attempts"), (long long)jint(d, "redrives"), *jstr(d, "key") ? ", key " : "",
-		       jstr(d, "key"));
+		       text_safe(str_of(jstr(d, "key")), key, sizeof(key)));
 		printf("%sreceipt %s, lease until %s%s\n", term_dim(), jstr(d, "receipt"), jstr(d, "lease_until"),
 		       term_reset());
 	}
@@ -120,8 +123,12 @@ static int receive(struct cli *c, struct client *cl, int64_t max, int64_t wait_m
 		else
 			print_delivery(d, max == 1);
 	}
-	fflush(stdout);
-	if (!json_array_size(deliveries)) {
+	/* What did not reach its reader must not be settled: it would be lost. The lease ends by itself. */
+	if (fflush(stdout) || ferror(stdout)) {
+		err_set(&err, DLQ_SYSTEM, "cannot write to stdout: %s%s", strerror(errno),
+			outcome ? "; nothing was settled" : "");
+		rc = cli_fail(&err);
+	} else if (!json_array_size(deliveries)) {
 		if (!c->json)
 			fprintf(stderr, "no message\n");
 		rc = EXIT_PARTIAL;
@@ -141,12 +148,13 @@ out:
 static int run(struct cli *c)
 {
 	const char *outcome = outcome_of(c);
-	int64_t max, wait_ms;
+	int64_t max, wait_ms, retry_ms;
 	int rc;
 
 	if (c->n_args != 1)
 		return cli_usage(c, c->n_args ? "one queue, please" : "which queue?");
-	if (!cli_opt_int(c, "max", 1, 1000, 1, &max) || !cli_opt_duration(c, "wait", 0, &wait_ms))
+	if (!cli_opt_int(c, "max", 1, 1000, 1, &max) || !cli_opt_duration(c, "wait", 0, &wait_ms) ||
+	    !cli_opt_duration(c, "retry-after", 0, &retry_ms))
 		return EXIT_USAGE;
 	if (cli_flag(c, "ack") && cli_opt(c, "nack"))
 		return cli_usage(c, "--ack and --nack: which one is it?");

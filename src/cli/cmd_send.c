@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -235,8 +236,15 @@ static int send_batch(struct cli *c, struct client *cl, const char *path)
 			n--;
 		ok = batch_line(&b, (struct str){line, (size_t)n}, raw);
 	}
+	int failed = ok && ferror(in) ? errno : 0;
 	ok = ok && batch_flush(&b);
 	progress_end();
+	if (failed) {
+		struct dlq_err err = {0};
+
+		err_set(&err, DLQ_SYSTEM, "cannot read %s: %s", in == stdin ? "stdin" : file, strerror(failed));
+		b.rc = cli_fail(&err);
+	}
 	if (in != stdin)
 		fclose(in);
 	free(line);
@@ -249,6 +257,7 @@ static int send_batch(struct cli *c, struct client *cl, const char *path)
 
 static int run(struct cli *c)
 {
+	static const char *const of_one[] = {"id", "key", "delay", "ttl", "header", "content-type"};
 	bool many = cli_flag(c, "batch") || cli_flag(c, "lines");
 	struct buf path = {0};
 	int rc;
@@ -257,6 +266,9 @@ static int run(struct cli *c)
 		return cli_usage(c, "which queue?");
 	if (c->n_args > (many ? 1 : 2))
 		return cli_usage(c, "too many arguments: %s; put a body with spaces in quotes", c->args[many ? 1 : 2]);
+	for (size_t i = 0; many && i < ARRAY_LEN(of_one); i++)
+		if (cli_opt(c, of_one[i]))
+			return cli_usage(c, "--%s is for one message; with --batch it stands in each line", of_one[i]);
 	if (c->n_args > 1 && cli_opt(c, "file"))
 		return cli_usage(c, "a body and --file: which one is it?");
 	struct client *cl = client_open(c, &rc);

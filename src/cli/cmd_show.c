@@ -137,13 +137,13 @@ static void show_body(const json_t *d, const struct buf *body)
 {
 	struct buf safe = {0};
 	struct str cut = buf_str(body);
-	char size[32];
+	char size[32], type[300];
 
 	if (cut.n > PREVIEW)
 		cut.n = PREVIEW;
 	size_human((int64_t)body->n, size);
 	printf("\n%sbody%s  %s%s%s%s\n", term_bold(), term_reset(), size, *jstr(d, "content_type") ? ", " : "",
-	       jstr(d, "content_type"),
+	       text_safe(str_of(jstr(d, "content_type")), type, sizeof(type)),
 	       json_is_true(json_object_get(d, "edited")) ? ", edited (--original shows what was sent)" : "");
 	text_safe_buf(cut, true, &safe);
 	printf("%.*s\n", (int)safe.n, safe.n ? safe.p : "");

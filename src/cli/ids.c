@@ -18,6 +18,7 @@ bool ids_read(struct cli *c, struct ids *ids, int *rc)
 {
 	char *line = NULL;
 	size_t cap = 0;
+	bool text = true;
 
 	for (int i = 0; i < c->n_args; i++) {
 		if (strcmp(c->args[i], "-")) {
@@ -33,6 +34,13 @@ bool ids_read(struct cli *c, struct ids *ids, int *rc)
 		}
 	}
 	free(line);
+	/* JSON cannot carry others: they would be left out without a word. */
+	for (int i = 0; i < ids->n; i++)
+		text = text && str_is_utf8(str_of(ids->list[i]));
+	if (!text) {
+		*rc = cli_usage(c, "an id is not text; `dlq list` names the dead letters");
+		return false;
+	}
 	if (ids->n && ids->n < IDS_MAX)
 		return true;
 	*rc = cli_usage(c, ids->n ? "that are too many ids" : "which dead letters? `dlq list` names them");

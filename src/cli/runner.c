@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define DRAIN_CHUNKS 16 /* of 8 KiB; a pipe holds 64 KiB */
+
 struct child {
 	pid_t pid;
 	int pidfd, in, err; /* -1: closed */
@@ -106,13 +108,15 @@ static void feed(const struct run *r, struct child *c)
 		close_fd(&c->in);
 }
 
-/* Keeps the end, passes all of it on to our stderr. */
+/* Keeps the end, passes all of it on to our stderr. Bounded: a command that writes faster than our stderr takes it must not
+ * keep the timers from firing. The bound is above what a pipe holds, so the last call gets all that is left. */
 static void drain_stderr(struct run *r, struct child *c)
 {
 	char chunk[8192];
-	ssize_t n;
+	ssize_t n = -1;
 
-	while ((n = read(c->err, chunk, sizeof(chunk))) > 0) {
+	errno = EAGAIN;
+	for (int i = 0; i < DRAIN_CHUNKS && (n = read(c->err, chunk, sizeof(chunk))) > 0; i++) {
 		size_t len = (size_t)n, skip = len > RUN_TAIL ? len - RUN_TAIL : 0, keep = len - skip;
 
 		for (size_t at = 0; at < len;) {
@@ -131,7 +135,7 @@ static void drain_stderr(struct run *r, struct child *c)
 		memcpy(r->tail + r->tail_n, chunk + skip, keep);
 		r->tail_n += keep;
 	}
-	if (n == 0 || (errno != EAGAIN && errno != EINTR))
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		close_fd(&c->err);
 }
 

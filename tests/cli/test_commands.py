@@ -122,6 +122,47 @@ class Messages(CliTest):
         shown = self.server.ok("GET", "/v1/dead-letters/" + result["dlq_id"])
         self.assertEqual(shown["error"], {"type": "T", "message": "m"})
 
+    def test_output_that_is_lost_settles_nothing(self):
+        q = self.fresh()
+        env = dict(os.environ, DLQ_URL=self.server.url, DLQ_TOKEN=self.server.token)
+        for body, options in ((b"x", []), (b"x" * 300000, []), (b"x", ["--json"])):
+            self.server.send(q, body)
+            with open("/dev/full", "w") as full:
+                got = subprocess.run([dlqtest.BINARY, "receive", q, "--ack", *options], stdout=full, stderr=subprocess.PIPE, env=env)
+            self.assertEqual(got.returncode, 7)
+            self.assertIn(b"nothing was settled", got.stderr)
+        self.assertEqual((self.server.totals(q)["done"], self.server.counts(q)["leased"]), (0, 3))
+
+    def test_body_that_is_lost_is_an_error(self):
+        dead = self.bury(self.fresh(), b"x" * 300000)
+        env = dict(os.environ, DLQ_URL=self.server.url, DLQ_TOKEN=self.server.token)
+        with open("/dev/full", "w") as full:
+            got = subprocess.run([dlqtest.BINARY, "show", dead, "--body"], stdout=full, stderr=subprocess.PIPE, env=env)
+        self.assertEqual(got.returncode, 7)
+        reader, writer = os.pipe()
+        os.close(reader)
+        got = subprocess.run([dlqtest.BINARY, "show", dead, "--body"], stdout=writer, stderr=subprocess.PIPE, env=env)
+        os.close(writer)
+        self.assertEqual((got.returncode, got.stderr), (0, b""), "a reader that had enough")
+
+    def test_bytes_that_are_no_text(self):
+        q = self.fresh()
+        dead = self.bury(q)
+        self.cli("token", "create", "no-text", "--queue", b"\xff".decode(errors="surrogateescape"), code=2)
+        self.assertNotIn("no-text", self.cli("token"))
+        self.cli("receive", q, "--worker", b"\xff".decode(errors="surrogateescape"), code=2)
+        self.cli("redrive", "-", "--reason", "r", "--yes", input=dead.encode() + b"\n\xff\n", code=2)
+        self.assertEqual(len(self.server.dead(q)), 1)
+
+    def test_send_many_refuses_what_is_for_one(self):
+        q = self.fresh()
+        for option in ("--key", "--delay"):
+            self.cli("send", q, "--lines", option, "1h", input="x\n", code=2)
+            self.assertIn(option + " is for one message", self.err)
+        self.cli("send", q, "--lines", "--file", "/", code=7)
+        self.assertIn("cannot read /: Is a directory", self.err)
+        self.assertEqual(self.server.totals(q)["sent"], 0)
+
     def test_receive_retry_after(self):
         q = self.fresh()
         self.cli("send", q, "x")
@@ -177,6 +218,11 @@ class Queues(CliTest):
         self.assertIn("invalid_setting", self.err)
         self.cli("queues", "show", "bad", code=3)
         self.cli("queues", "create", "bad", "--settings", "[1]", code=2)
+        self.cli("queues", "create", "kept", "--max-attempts", "7")
+        for text in ("- a\n", "hello\n", ""):
+            self.cli("queues", "put", "kept", "--file", "-", input=text, code=2)
+        self.cli("queues", "put", "kept", "--file", "-", "--settings", "{}", input="{}", code=2)
+        self.assertEqual(self.server.queue("kept")["config"]["policy"]["max_attempts"], 7)
 
     def test_list_and_show(self):
         q = self.fresh()
@@ -224,6 +270,9 @@ class DeadLetters(CliTest):
         self.assertEqual(self.lines("show", "m-show")[0]["dlq_id"], dead)
         self.assertEqual(self.cli("show", dead, "--body"), "pay \x1b[2Jload\nline")
         self.cli("show", "01ARZ3NDEKTSV4RRFFQ69G5FAV", code=3)
+        self.cli("send", q, "--batch", input='{"body": "x", "id": "m-type", "content_type": "a/b\\u001b]0;t\\u0007"}\n')
+        self.cli("receive", q, "--nack", "permanent")
+        self.assertIn("a/b\\x1b]0;t\\x07", self.cli("show", "m-type"))
 
     def test_redrive_one_with_another_body(self):
         q = self.fresh()

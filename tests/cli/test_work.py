@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 import dlqtest
@@ -121,6 +122,17 @@ class Work(unittest.TestCase):
         attempt = self.dead_after("seq 1 100000 >&2; printf 'the \\033[1mlast\\377' >&2; exit 1")
         self.assertEqual(attempt["error"]["message"], "the \\x1b[1mlast\\xff")
         self.assertLessEqual(len(attempt["error"]["detail"]), 4200)
+
+    def test_endless_stderr_does_not_hold_up_the_time_limit(self):
+        # Our stderr is slower than the command: there is always more to read.
+        self.server.send(self.queue, b"x")
+        p = self.start("sh", "-c", "exec yes >&2", options=["--until-empty", "--timeout", "500ms"])
+        end = time.monotonic() + 30 * SLOW
+        while os.read(p.stderr.fileno(), 4096):
+            self.assertLess(time.monotonic(), end, "the time limit does not fire")
+            time.sleep(0.001)
+        self.assertEqual(p.wait(30 * SLOW), 0)
+        self.assertEqual(self.server.totals(self.queue)["failed_attempts"], 1)
 
     def test_silent_failure(self):
         self.assertEqual(self.dead_after("exit 3")["error"]["message"], "the command said nothing on stderr")

@@ -11,6 +11,7 @@
 
 #define CHECKPOINT_PAGES 2000
 #define GATE_WAIT_MS 250
+#define GATE_QUIET_MS 20 /* no commit for so long: nothing grows, and readers are in nobody's way */
 
 static int wal_hook(void *arg, sqlite3 *db, const char *name, int pages)
 {
@@ -85,9 +86,17 @@ void checkpoint_stop(struct sq_store *s)
 	conn_close(&s->ck);
 }
 
+static int64_t mono_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 void checkpoint_after_commit(struct sq_store *s)
 {
 	pthread_mutex_lock(&s->ck_lock);
+	s->commit_ms = mono_ms();
 	s->writer = pthread_self();
 	bool closed = s->wal_pages > 2 * CHECKPOINT_PAGES || (s->gate_closed && s->wal_pages >= CHECKPOINT_PAGES);
 	if (s->gate_closed && !closed)
@@ -120,15 +129,19 @@ void sq_maintain(struct store *store)
 
 void wal_gate_wait(struct sq_store *s)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += GATE_WAIT_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000L;
-	until.tv_nsec %= 1000000000L;
+	int64_t limit = mono_ms() + GATE_WAIT_MS;
 	pthread_mutex_lock(&s->ck_lock);
-	int rc = 0;
 	/* The writer must not wait for itself when it reads inside its transaction. */
-	while (s->gate_closed && !pthread_equal(s->writer, pthread_self()) && rc == 0)
-		rc = pthread_cond_timedwait(&s->gate_open, &s->ck_lock, &until);
+	while (s->gate_closed && !pthread_equal(s->writer, pthread_self())) {
+		int64_t now = mono_ms(), quiet = s->commit_ms + GATE_QUIET_MS, until = quiet < limit ? quiet : limit;
+		if (now >= quiet) {
+			s->gate_closed = false; /* the next commit closes it again if it must */
+			pthread_cond_broadcast(&s->gate_open);
+		}
+		if (now >= until)
+			break;
+		struct timespec ts = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
+		pthread_cond_timedwait(&s->gate_open, &s->ck_lock, &ts);
+	}
 	pthread_mutex_unlock(&s->ck_lock);
 }

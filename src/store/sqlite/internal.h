@@ -165,6 +165,7 @@ struct sq_store {
 	pthread_mutex_t ck_lock;
 	pthread_cond_t ck_wake, gate_open;
 	bool ck_request, ck_busy, ck_done, ck_stop, gate_closed;
+	int64_t commit_ms; /* monotonic, of the last commit */
 	int ck_rc;
 	int wal_pages; /* the writer's own */
 };

@@ -33,7 +33,28 @@ static const char *const sqlite_rules[][2] = {
 	          " x.queue_id=l.queue_id AND x.key=l.key AND x.seq<l.seq)"},
 	{"redriving dead letters are under way", "SELECT seq FROM dead WHERE state=1 AND seq NOT IN (SELECT seq FROM ready UNION SELECT seq FROM held"
 	          " UNION SELECT seq FROM leased)"},
-	{"redrives add up", "SELECT n FROM redrive WHERE state=2 AND sent+skipped<>total OR succeeded+failed_again>sent"},
+	{"redrives add up", "SELECT n FROM redrive WHERE state=2 AND sent+skipped<>total OR succeeded+failed_again>sent"
+	          " OR state=3 AND sent+skipped+cancelled<>total"},
+	{"group dead", "SELECT c.group_id FROM fgroup_count c WHERE c.dead<>(SELECT count(*) FROM dead d WHERE d.group_id=c.group_id AND state=0)"},
+	{"group redriving", "SELECT c.group_id FROM fgroup_count c WHERE c.redriving<>(SELECT count(*) FROM dead d WHERE d.group_id=c.group_id AND state=1)"},
+	{"group redriven", "SELECT c.group_id FROM fgroup_count c WHERE c.redriven<(SELECT count(*) FROM dead d WHERE d.group_id=c.group_id AND state=2)"},
+	{"group discarded", "SELECT c.group_id FROM fgroup_count c WHERE c.discarded<(SELECT count(*) FROM dead d WHERE d.group_id=c.group_id AND state=3)"},
+	{"group moves add up", "SELECT group_id FROM fgroup_count WHERE dead+redriving+redriven+failed_again+discarded<deaths OR deaths>failures"},
+	{"group failures are kept", "SELECT c.group_id FROM fgroup_count c WHERE c.failures<(SELECT count(*) FROM attempt a WHERE a.group_id=c.group_id)"},
+	{"group histories by the hour", "SELECT c.group_id FROM fgroup_count c JOIN (SELECT group_id,sum(failures) f,sum(deaths) d FROM hour GROUP BY group_id) h"
+	          " ON h.group_id=c.group_id WHERE h.f>c.failures OR h.d>c.deaths"},
+	{"group workers", "SELECT c.group_id FROM fgroup_count c JOIN (SELECT group_id,sum(failures) f,count(*) n FROM fgroup_worker GROUP BY group_id) w"
+	          " ON w.group_id=c.group_id WHERE w.f>c.failures OR w.n>101"},
+	{"queue histories", "SELECT c.queue_id FROM queue_count c JOIN (SELECT queue_id,sum(failures) f,sum(deaths) d,sum(done) o FROM hour WHERE group_id=0"
+	          " GROUP BY queue_id) h ON h.queue_id=c.queue_id WHERE h.f>c.failed_attempts OR h.d>c.died OR h.o>c.done"},
+	{"a count for each group", "SELECT group_id FROM fgroup WHERE group_id NOT IN (SELECT group_id FROM fgroup_count)"},
+	{"a group for each dead letter", "SELECT seq FROM dead WHERE group_id>0 AND group_id NOT IN (SELECT group_id FROM fgroup)"},
+	{"merged groups", "SELECT g.group_id FROM fgroup g WHERE g.merged<>(SELECT count(*) FROM fgroup m WHERE m.merged_into=g.group_id)"
+	          " OR g.merged>0 AND g.merged_into>0"},
+	{"ledger of redrives", "SELECT r.n FROM redrive r WHERE r.sent<(SELECT count(*) FROM redrive_item i WHERE i.redrive_n=r.n AND i.state IN (1,2,3))"
+	          " OR r.succeeded<(SELECT count(*) FROM redrive_item i WHERE i.redrive_n=r.n AND i.state=2)"
+	          " OR r.failed_again<(SELECT count(*) FROM redrive_item i WHERE i.redrive_n=r.n AND i.state=3)"},
+	{"links of the audit trail", "SELECT n FROM audit a WHERE hash IS NULL AND EXISTS (SELECT 1 FROM audit b WHERE b.n<a.n AND b.hash IS NOT NULL)"},
 	{"integrity", "SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check<>'ok'"},
 };
 

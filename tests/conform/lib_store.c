@@ -170,6 +170,40 @@ int64_t dead_one(struct world *w, const char *key, const char *body)
 	return seq;
 }
 
+void kill_as(struct world *w, const struct store_delivery *d, uint8_t fp, const char *worker, const char *version)
+{
+	struct store_lease l;
+	char id[ULID_LEN + 1];
+	struct store_group_key key = {.fp = {fp, 1, 2},
+	                              .version = 3,
+	                              .rules = 5,
+	                              .error_type = STR("BadInput"),
+	                              .normal = STR("no such order <n>"),
+	                              .sample = STR("no such order 7")};
+	OK(w, w->ops->lease_get(w->s, w->q, d->seq, d->nonce, &w->a, &l, &w->err));
+	struct store_attempt at = {.group = &key,
+	                           .worker_version = str_of(version),
+	                           .n = d->attempts + 1,
+	                           .redrive = d->redrives,
+	                           .at_ms = clock_wall_ms(w->clock),
+	                           .outcome = 2,
+	                           .error_type = STR("BadInput"),
+	                           .message = STR("no such order 7"),
+	                           .worker = str_of(worker),
+	                           .exit_code = -1};
+	OK(w, w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, clock_now_ms(w->clock) + 100000, false, id, &w->err));
+}
+
+int64_t dead_of(struct world *w, uint8_t fp, const char *worker, const char *version)
+{
+	struct store_delivery d;
+	int64_t seq = send_body(w, "x");
+	assert_true(claim_one(w, &d));
+	assert_int_equal(d.seq, seq);
+	kill_as(w, &d, fp, worker, version);
+	return seq;
+}
+
 const struct store_counts *counts(struct world *w)
 {
 	return w->ops->queue_counts(w->s, w->q);

@@ -51,6 +51,9 @@ enum dlq_code done(struct world *w, const struct store_delivery *d);
 enum dlq_code fail_retry(struct world *w, const struct store_delivery *d, int64_t due);
 void kill_it(struct world *w, const struct store_delivery *d, char dlq_id[ULID_LEN + 1]); /* bury as permanent */
 int64_t dead_one(struct world *w, const char *key, const char *body); /* send, claim, bury: its seq */
+/* The same failing as fp, on a worker of a version; the transaction is the caller's. */
+int64_t dead_of(struct world *w, uint8_t fp, const char *worker, const char *version);
+void kill_as(struct world *w, const struct store_delivery *d, uint8_t fp, const char *worker, const char *version);
 const struct store_counts *counts(struct world *w);
 struct store_dead read_dead(struct world *w, int64_t seq);
 

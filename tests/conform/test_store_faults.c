@@ -28,7 +28,15 @@ static enum dlq_code step(struct run *r)
 	struct store_delivery d[2];
 	int64_t nonces[2] = {++w->nonce, ++w->nonce};
 	struct store_lease l;
-	struct store_attempt at = {.n = 1, .at_ms = T0, .outcome = 2, .error_type = STR("E"), .exit_code = -1};
+	struct store_group_key key = {.fp = {7}, .version = 1, .error_type = STR("E"), .normal = STR("n"), .sample = STR("s")};
+	struct store_attempt at = {.group = &key,
+	                           .worker = STR("w"),
+	                           .worker_version = STR("1.0"),
+	                           .n = 1,
+	                           .at_ms = T0,
+	                           .outcome = 2,
+	                           .error_type = STR("E"),
+	                           .exit_code = -1};
 	char id[ULID_LEN + 1];
 	bool unheld;
 	int n = 0;
@@ -65,6 +73,18 @@ static void expect_counts(struct run *r, int steps)
 		         (long long)c->leased);
 }
 
+static void expect_group(struct run *r, int steps)
+{
+	struct store_reader *reader;
+	struct store_group g = {0};
+	uint8_t fp[16] = {7};
+	OK(&r->w, r->w.ops->reader_open(r->w.s, &reader, &r->w.err));
+	EXPECT(&r->w, steps ? DLQ_OK : DLQ_NOT_FOUND, r->w.ops->read_group(reader, fp, &r->w.a, &g, &r->w.err));
+	r->w.ops->reader_close(reader);
+	assert_int_equal(g.dead, steps);
+	assert_int_equal(g.failures, steps);
+}
+
 static bool run_once(int n, int rc, int sys_errno, bool sticky, enum dlq_code want)
 {
 	struct run r = {.w = {.ops = store_backend("sqlite")}};
@@ -93,6 +113,8 @@ static bool run_once(int n, int rc, int sys_errno, bool sticky, enum dlq_code wa
 			fail_msg("fault %d: %s expected, got %s (%s)", n, code_name(want), code_name(r.code),
 			         w->err.detail);
 		expect_counts(&r, r.told); /* memory: as if it had not been tried */
+		if (!sticky)
+			expect_group(&r, r.told);
 		if (sticky)
 			assert_int_not_equal(w->ops->probe(w->s, &w->err), DLQ_OK);
 	}
@@ -106,6 +128,7 @@ static bool run_once(int n, int rc, int sys_errno, bool sticky, enum dlq_code wa
 	store_check("sqlite", w->dir);
 	open_it(&r);
 	expect_counts(&r, r.told);
+	expect_group(&r, r.told);
 	w->ops->close(w->s);
 	arena_release(&w->a);
 	clock_free(w->clock);

@@ -125,7 +125,17 @@ static void test_no_such_backend(void **state)
 	assert_null(store_backend("punched cards"));
 }
 
-/* ---- the kept file of format 1: tests/fixtures/v1.db, written by `conform_test_store_open --write FILE` ---- */
+/* ---- kept files: tests/fixtures/v1.db, v2.db, each written by `conform_test_store_open --write FILE` of its time ---- */
+
+static int64_t dead_of_key(struct world *w, const char *key, uint8_t fp)
+{
+	struct store_delivery d;
+	int64_t seq = send_key(w, key, "grouped");
+	assert_true(claim_one(w, &d));
+	assert_int_equal(d.seq, seq);
+	kill_as(w, &d, fp, "worker-2", "2.0");
+	return seq;
+}
 
 static void fixture_fill(struct world *w)
 {
@@ -173,6 +183,31 @@ static void fixture_fill(struct world *w)
 	OK(w, w->ops->audit_add(w->s, &a, &w->err));
 	OK(w, w->ops->meta_set(w->s, "cursor", STR("here"), &w->err));
 	commit(w);
+	clock_advance(w->clock, 10);
+	begin(w);
+	int64_t g = dead_of_key(w, "g1", 1);
+	dead_of_key(w, "g2", 2);
+	struct store_group one = {0}, two = {0};
+	const uint8_t fp1[16] = {1, 1, 2}, fp2[16] = {2, 1, 2};
+	OK(w, w->ops->group_get(w->s, fp1, &w->a, &one, &w->err));
+	OK(w, w->ops->group_get(w->s, fp2, &w->a, &two, &w->err));
+	one.status = GROUP_RESOLVED;
+	one.note = STR("fixed in 2.1");
+	OK(w, w->ops->group_set(w->s, &one, &w->err));
+	two.merged_into = one.group_id;
+	OK(w, w->ops->group_set(w->s, &two, &w->err));
+	struct store_redrive r = {.group_id = one.group_id, .queue = STR("q"), .operator = STR("ann"), .guard = {.first = 1, .rate = 2.5}};
+	int64_t seqs[2];
+	int n;
+	OK(w, w->ops->redrive_create(w->s, &r, NULL, 0, &w->err));
+	OK(w, w->ops->redrive_next(w->s, r.n, 1, seqs, &n, &w->err));
+	assert_true(n == 1 && seqs[0] == g);
+	OK(w, w->ops->redrive_one(w->s, g, r.n, str_of(r.redrive_id), NULL, STR("ann"), STR("go"), T0 + 90000, &w->err));
+	r.state = REDRIVE_HALTED;
+	r.halted_why = STR("by hand");
+	OK(w, w->ops->redrive_mark(w->s, r.n, 1, 0, REDRIVE_HALTED, &w->err));
+	OK(w, w->ops->redrive_state(w->s, &r, &w->err));
+	commit(w);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -188,22 +223,69 @@ static void copy_file(const char *from, const char *to)
 	fclose(out);
 }
 
+static void fixture_open(struct world *w, const char *name)
+{
+	const char *source = getenv("DLQ_SOURCE");
+	struct store_options o = {.dir = w->dir, .clock = w->clock, .no_sync = true};
+	struct store_queue q;
+	assert_non_null(source);
+	copy_file((char *)arena_fmt(&w->a, "%s/tests/fixtures/%s", source, name).p, in_dir(w, "dlq.db"));
+	OK(w, w->ops->open(&o, &w->s, &w->err));
+	OK(w, w->ops->reader_open(w->s, &w->r, &w->err));
+	OK(w, w->ops->read_queue(w->r, STR("q"), &w->a, &q, &w->err));
+	w->q = q.queue_id;
+}
+
+static void test_format_2_opens(void **state)
+{
+	struct world *w = *state;
+	const uint8_t fp[16] = {1, 1, 2};
+	struct store_group g, *merged;
+	struct store_redrive r;
+	struct store_redrive_item *items;
+	struct store_group_worker *workers;
+	struct store_bucket *b;
+	struct store_audit *audit;
+	struct store_dead_filter f = {.state = -1, .reason = -1, .limit = 10};
+	struct store_dead_page p;
+	struct store_attempt *at;
+	int64_t next;
+	int n;
+	fixture_open(w, "v2.db");
+	OK(w, w->ops->read_group(w->r, fp, &w->a, &g, &w->err));
+	assert_true(g.status == GROUP_RESOLVED && str_eqz(g.note, "fixed in 2.1") && g.merged == 1);
+	assert_true(g.dead == 1 && g.redriving == 1 && g.deaths == 2 && g.failures == 2);
+	OK(w, w->ops->read_group_merged(w->r, g.group_id, &w->a, &merged, &n, &w->err));
+	assert_true(n == 1 && merged[0].fp[0] == 2);
+	OK(w, w->ops->read_group_workers(w->r, g.group_id, &w->a, &workers, &n, &w->err));
+	assert_true(n == 1 && str_eqz(workers[0].worker, "worker-2") && str_eqz(workers[0].version, "2.0") && workers[0].failures == 2);
+	OK(w, w->ops->read_buckets(w->r, w->q, g.group_id, 60000, T0 - 60000, T0 + 60000, &w->a, &b, &n, &w->err));
+	assert_true(n == 1 && b[0].failures == 2 && b[0].deaths == 2);
+	f.group_id = g.group_id;
+	OK(w, w->ops->read_dead_list(w->r, &f, &w->a, &p, &w->err));
+	assert_true(p.n == 2 && p.items[0].group_fp[0] == 2 && p.items[1].state == DEAD_REDRIVING);
+	OK(w, w->ops->read_attempts(w->r, p.items[0].seq, 5, &w->a, &at, &n, &w->err));
+	assert_true(n == 1 && str_eqz(at[0].worker_version, "2.0"));
+	OK(w, w->ops->read_redrive(w->r, 1, &w->a, &r, &w->err));
+	assert_true(r.state == REDRIVE_HALTED && r.total == 2 && r.sent == 1 && str_eqz(r.halted_why, "by hand") && r.guard.first == 1);
+	OK(w, w->ops->read_redrive_items(w->r, 1, 0, 10, &w->a, &items, &n, &next, &w->err));
+	assert_true(n == 1 && items[0].state == ITEM_SENT);
+	OK(w, w->ops->read_audit_after(w->r, 0, 10, &w->a, &audit, &n, &w->err));
+	assert_true(n == 1 && audit[0].hash[0] + audit[0].hash[1] + audit[0].hash[2] > 0);
+	world_close(w);
+	store_check("sqlite", w->dir);
+}
+
 static void test_format_1_opens(void **state)
 {
 	struct world *w = *state;
-	const char *source = getenv("DLQ_SOURCE");
-	struct store_options o = {.dir = w->dir, .clock = w->clock, .no_sync = true};
 	struct store_delivery d;
 	struct store_queue q;
 	struct store_token *t;
 	struct str text, type;
 	int n;
-	assert_non_null(source);
-	copy_file((char *)arena_fmt(&w->a, "%s/tests/fixtures/v1.db", source).p, in_dir(w, "dlq.db"));
-	OK(w, w->ops->open(&o, &w->s, &w->err));
-	OK(w, w->ops->reader_open(w->s, &w->r, &w->err));
+	fixture_open(w, "v1.db");
 	OK(w, w->ops->read_queue(w->r, STR("q"), &w->a, &q, &w->err));
-	w->q = q.queue_id;
 	assert_true(q.ordered);
 	assert_int_equal(q.counts.sent, 8);
 	assert_int_equal(q.counts.ready, 1);
@@ -218,6 +300,13 @@ static void test_format_1_opens(void **state)
 	assert_int_equal(p.n, 4);
 	assert_true(str_eqz(p.items[0].id, "order-1") && str_eqz(p.items[0].headers, "{\"h\":\"1\"}"));
 	assert_int_equal(p.items[2].state, DEAD_REDRIVEN);
+	assert_int_equal(p.items[0].group_id, 0); /* from before there were groups */
+	struct store_group_filter gf = {.limit = 10};
+	struct store_group_page groups;
+	OK(w, w->ops->read_groups(w->r, &gf, &w->a, &groups, &w->err));
+	assert_int_equal(groups.n, 0);
+	struct store_audit *audit, row = {.at_ms = T0, .operator = STR("bob"), .action = STR("x"), .outcome = STR("ok")};
+	static const uint8_t no_link[32];
 	OK(w, w->ops->read_body(w->r, p.items[2].seq, false, &w->a, &text, &type, &w->err));
 	assert_true(str_eqz(text, "better"));
 	OK(w, w->ops->read_body(w->r, p.items[2].seq, true, &w->a, &text, &type, &w->err));
@@ -237,7 +326,15 @@ static void test_format_1_opens(void **state)
 	OK(w, done(w, &d));
 	OK(w, w->ops->discard_one(w->s, p.items[1].seq, STR("a"), STR("b"), &w->err));
 	assert_true(claim_one(w, &d) && str_eqz(d.body, "held behind the dead one"));
+	OK(w, w->ops->audit_add(w->s, &row, &w->err));
 	commit(w);
+	/* The chain begins with a row that says so; the row from before has no link. */
+	OK(w, w->ops->read_audit_after(w->r, 0, 10, &w->a, &audit, &n, &w->err));
+	assert_int_equal(n, 3);
+	assert_memory_equal(audit[0].hash, no_link, sizeof(no_link));
+	assert_true(str_eqz(audit[0].operator, "ann") && str_eqz(audit[1].action, "audit.chain") && str_eqz(audit[2].operator, "bob"));
+	assert_memory_not_equal(audit[1].hash, no_link, sizeof(no_link));
+	assert_memory_not_equal(audit[2].hash, no_link, sizeof(no_link));
 	world_close(w);
 	store_check("sqlite", w->dir);
 }
@@ -267,6 +364,7 @@ int main(int argc, char **argv)
 	    BARE(test_damaged_database),
 	    BARE(test_folder_that_cannot_be_made),
 	    BARE(test_format_1_opens),
+	    BARE(test_format_2_opens),
 	    cmocka_unit_test(test_no_such_backend),
 	};
 	if (argc == 3 && !strcmp(argv[1], "--write"))

@@ -112,7 +112,7 @@ static void test_overlapping_readers_cannot_grow_the_log(void **state)
 		t[i] = start(read_on, &x);
 	while (atomic_load(&x.reads) < READERS && !atomic_load(&x.failures))
 		write_batch(w, 1, true);
-	while (written < 96 * MIB) {
+	while (written < 192 * MIB) {
 		write_batch(w, 8, true);
 		written += 8 * BODY;
 		if (wal_bytes(w) > most)
@@ -124,7 +124,7 @@ static void test_overlapping_readers_cannot_grow_the_log(void **state)
 	print_message("log %.1f MiB at most with %.0f MiB written and %d reads\n", (double)most / MIB,
 	              (double)written / MIB, atomic_load(&x.reads));
 	assert_int_equal(atomic_load(&x.failures), 0);
-	assert_true(most < 32 * MIB);
+	assert_true(most < 48 * MIB); /* without the gate it grows with what is written */
 }
 
 /* Each commit moves one message from ready to dead and adds one: every read must see a whole commit. */

@@ -530,15 +530,25 @@ static void judged_drop(struct push *p)
 		}
 }
 
-/* Takes the orders of other threads. Returns false once it is time to leave. */
-static bool orders_take(struct push *p)
+static void changes_take(struct push *p)
 {
-	bool changed, stopping, ending;
-	int64_t now = clock_now_ms(p->clock);
+	bool changed;
 
 	pthread_mutex_lock(&p->lock);
 	changed = p->changed;
 	p->changed = false;
+	pthread_mutex_unlock(&p->lock);
+	if (changed && !p->quiet)
+		queues_reload(p);
+}
+
+/* Takes the orders of other threads. Returns false once it is time to leave. */
+static bool orders_take(struct push *p)
+{
+	bool stopping, ending;
+	int64_t now = clock_now_ms(p->clock);
+
+	pthread_mutex_lock(&p->lock);
 	stopping = p->stopping;
 	ending = p->ending;
 	pthread_mutex_unlock(&p->lock);
@@ -547,8 +557,7 @@ static bool orders_take(struct push *p)
 		for (struct pushed *q = p->queues; q; q = q->next)
 			receive_cancel(p, q);
 	}
-	if (changed && !p->quiet)
-		queues_reload(p);
+	changes_take(p);
 	if (ending && !p->give_up_at)
 		p->give_up_at = now + STOP_GRACE_MS;
 	if (ending && now >= p->give_up_at)
@@ -569,7 +578,9 @@ static void *push_main(void *arg)
 			next -= clock_now_ms(p->clock);
 			next = next < 0 ? 0 : next;
 		}
-		ops_take(p, mailbox_wait(&p->box, next == NEVER ? -1 : next));
+		struct engine_op *ops = mailbox_wait(&p->box, next == NEVER ? -1 : next);
+		changes_take(p); /* first: what was sent after a change goes where the change says */
+		ops_take(p, ops);
 		calls_take(p);
 	}
 	return NULL;

@@ -48,7 +48,7 @@ static void test_rules(void **state)
 	    /* Only failures are reclassified. */
 	    {{S("ValidationError"), S(""), S(""), 409, -1, {0}}, OUTCOME_OK, OUTCOME_OK},
 	    {{S("ValidationError"), S(""), S(""), 409, -1, {0}}, OUTCOME_RELEASE, OUTCOME_RELEASE},
-	    {{S("ValidationError"), S(""), S(""), 409, -1}, OUTCOME_LEASE_EXPIRED, OUTCOME_LEASE_EXPIRED},
+	    {{S("ValidationError"), S(""), S(""), 409, -1, {0}}, OUTCOME_LEASE_EXPIRED, OUTCOME_LEASE_EXPIRED},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		if (classify(&q->policy, &cases[i].f, cases[i].said) != cases[i].want)

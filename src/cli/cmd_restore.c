@@ -1,38 +1,15 @@
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/client.h"
 #include "cli/ids.h"
-#include "cli/term.h"
 
 static int restore(struct cli *c, struct client *cl, const struct ids *ids)
 {
-	struct dlq_err err = {0};
-	int failed = 0, rc = 0;
+	int done, rc = ids_post(c, cl, ids, "restore", "restored", &done);
 
-	for (int i = 0; i < ids->n; i++) {
-		struct buf path = {0};
-
-		buf_addz(&path, "/v1/dead-letters/");
-		url_escape(&path, ids->list[i]);
-		buf_addz(&path, "/restore");
-		buf_addc(&path, 0);
-		json_t *r = client_json(cl, "POST", path.p, json_pack("{s:s}", "reason", cli_opt(c, "reason")), &err);
-		buf_release(&path);
-		if (!r) {
-			failed++;
-			rc = cli_fail(&err);
-			if (err.code == DLQ_UNREACHABLE || err.code == DLQ_UNAUTHENTICATED || err.code == DLQ_FORBIDDEN)
-				break;
-			continue;
-		}
-		if (c->json)
-			json_line(r);
-		json_decref(r);
-	}
 	if (!c->json && !rc)
-		fprintf(stderr, "%d dead again; dlq redrive puts %s back\n", ids->n, ids->n == 1 ? "it" : "them");
-	return failed && failed < ids->n ? EXIT_PARTIAL : rc;
+		fprintf(stderr, "%d dead again; dlq redrive puts %s back\n", done, done == 1 ? "it" : "them");
+	return rc;
 }
 
 static int run(struct cli *c)

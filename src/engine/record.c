@@ -94,7 +94,7 @@ void record_details(struct json_out *j, const struct store_dead *d, const struct
 {
 	jout_key(j, "headers");
 	jout_raw(j, d->headers.n ? d->headers : STR("{}"));
-	jout_ktime(j, "expires_at", d->expires_due ? clock_to_wall_ms(clock, d->expires_due) : 0);
+	jout_ktime(j, "expires_at", d->expires_due > 0 && d->expires_due < INT64_MAX ? clock_to_wall_ms(clock, d->expires_due) : 0);
 	jout_key(j, "history");
 	jout_open(j, '[');
 	for (int i = 0; i < n; i++)

@@ -1,49 +1,14 @@
 /* Dead letters: list, show, body, redrive one, discard, restore. */
 #include <string.h>
 
+#include "engine/record.h"
 #include "http/http.h"
 #include "http/json_in.h"
-
-static void dead_fields(struct json_out *j, const struct store_dead *d)
-{
-	jout_kz(j, "dlq_id", d->dlq_id);
-	jout_kstr(j, "queue", d->queue);
-	if (d->group_id)
-		group_key_write(j, "group", d->group_fp);
-	jout_kstr(j, "id", d->id);
-	if (d->key.n)
-		jout_kstr(j, "key", d->key);
-	jout_kz(j, "state", dead_state_name(d->state));
-	jout_kz(j, "reason", reason_name(d->reason));
-	jout_kint(j, "attempts", d->attempts);
-	jout_kint(j, "redrives", d->redrives);
-	jout_key(j, "error");
-	jout_open(j, '{');
-	jout_kstr(j, "type", d->error_type);
-	jout_kstr(j, "message", d->message);
-	jout_close(j, '}');
-	if (d->worker.n)
-		jout_kstr(j, "worker", d->worker);
-	jout_ktime(j, "received_at", d->received_at_ms);
-	jout_ktime(j, "first_failed_at", d->first_failed_at_ms);
-	jout_ktime(j, "last_failed_at", d->last_failed_at_ms);
-	jout_ktime(j, "died_at", d->died_at_ms);
-	jout_kint(j, "body_bytes", d->body_bytes);
-	if (d->content_type.n)
-		jout_kstr(j, "content_type", d->content_type);
-	jout_kbool(j, "edited", d->edited);
-	if (d->redrive_id.n)
-		jout_kstr(j, "redrive_id", d->redrive_id);
-	if (d->operator.n)
-		jout_kstr(j, "operator", d->operator);
-	if (d->why.n)
-		jout_kstr(j, "why", d->why);
-}
 
 void dead_write(struct json_out *j, const struct store_dead *d)
 {
 	jout_open(j, '{');
-	dead_fields(j, d);
+	record_members(j, d);
 	jout_close(j, '}');
 }
 
@@ -160,32 +125,6 @@ void api_dead_list(struct http_req *r)
 
 /* ---- one ---- */
 
-static void attempt_write(struct json_out *j, const struct store_attempt *a)
-{
-	jout_open(j, '{');
-	jout_kint(j, "attempt", a->n);
-	jout_kint(j, "redrive", a->redrive);
-	jout_ktime(j, "at", a->at_ms);
-	jout_kz(j, "outcome", outcome_name((enum outcome)a->outcome));
-	jout_key(j, "error");
-	jout_open(j, '{');
-	jout_kstr(j, "type", a->error_type);
-	jout_kstr(j, "message", a->message);
-	jout_kstr(j, "detail", a->detail);
-	if (a->http_status)
-		jout_kint(j, "http_status", a->http_status);
-	if (a->exit_code >= 0)
-		jout_kint(j, "exit_code", a->exit_code);
-	jout_close(j, '}');
-	if (a->worker.n)
-		jout_kstr(j, "worker", a->worker);
-	if (a->worker_version.n)
-		jout_kstr(j, "worker_version", a->worker_version);
-	if (a->retry_at_ms)
-		jout_ktime(j, "retry_at", a->retry_at_ms);
-	jout_close(j, '}');
-}
-
 static void get_done(struct http_req *r)
 {
 	struct json_out j;
@@ -194,15 +133,8 @@ static void get_done(struct http_req *r)
 		return;
 	answer_begin(r, &j);
 	jout_open(&j, '{');
-	dead_fields(&j, d);
-	jout_key(&j, "headers");
-	jout_raw(&j, d->headers.n ? d->headers : STR("{}"));
-	jout_ktime(&j, "expires_at", d->expires_due > 0 && d->expires_due < INT64_MAX ? clock_to_wall_ms(r->s->clock, d->expires_due) : 0);
-	jout_key(&j, "history");
-	jout_open(&j, '[');
-	for (int i = 0; i < r->op.u.read_dead.n_attempts; i++)
-		attempt_write(&j, &r->op.u.read_dead.attempts[i]);
-	jout_close(&j, ']');
+	record_members(&j, d);
+	record_details(&j, d, r->op.u.read_dead.attempts, r->op.u.read_dead.n_attempts, r->s->clock);
 	jout_close(&j, '}');
 	answer_json(r, 200);
 }

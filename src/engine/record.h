@@ -19,4 +19,16 @@ void record_members(struct json_out *j, const struct store_dead *d);
 void record_details(struct json_out *j, const struct store_dead *d, const struct store_attempt *at, int n,
                     struct clock *clock);
 
+/*
+ * The full record, one line of the archive and of an export: members, details, "archived_at" (wall, 0: none), "original_headers"
+ * where they were edited, "body" or "body_base64" (always the original) and "edited_body". With the newline.
+ */
+enum dlq_code record_line(struct store_reader *r, const struct store_dead *d, int64_t archived_at, struct clock *clock, struct buf *line, struct dlq_err *err) MUST_USE;
+
+/*
+ * Reads such a line back, into the arena. INVALID_JSON, BAD_REQUEST with the member that is wrong. Unknown members are left alone, so that a
+ * newer dlq's export can be read. out->d.queue is the record's queue; queue_id and groups are not set.
+ */
+enum dlq_code record_parse(struct arena *a, struct str line, struct store_import *out, struct dlq_err *err) MUST_USE;
+
 #endif

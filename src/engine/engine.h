@@ -31,7 +31,7 @@ enum op_type {
 	/* writer */
 	OP_SEND, OP_RECEIVE, OP_SETTLE, OP_EXTEND,
 	OP_QUEUE_PUT, OP_QUEUE_DELETE, OP_QUEUE_PAUSE,
-	OP_REDRIVE, OP_REDRIVE_CONTROL, OP_REDRIVE_PICK, OP_DISCARD, OP_RESTORE, OP_IMPORT, OP_GROUP_SET,
+	OP_REDRIVE, OP_REDRIVE_CONTROL, OP_REDRIVE_PICK, OP_DISCARD, OP_GIVE_UP, OP_RESTORE, OP_IMPORT, OP_GROUP_SET,
 	OP_AUDIT, OP_TOKEN_ADD, OP_TOKEN_REVOKE,
 	OP_NOTICE_CLAIM, OP_NOTICE_SETTLE, /* the notifier's own */
 	OP_APPLY_QUEUES,                   /* the engine's own, see engine_apply_queues */
@@ -147,7 +147,7 @@ struct engine_op {
 		/* The scan thread's own: a step of a planned redrive. */
 		struct { int64_t redrive_n; const struct store_redrive_pick *picks; int n; int64_t looked, plan_next; bool failed; struct str why; } redrive_pick;
 		struct { struct str id; enum redrive_state want; struct store_redrive out; } redrive_control; /* PAUSED, RUNNING, CANCELLED */
-		struct { struct str id; struct str reason; } discard; /* and restore */
+		struct { struct str id; struct str reason; } discard; /* and give_up (dead -> archived), restore */
 		/* What changes; the others are left. Every change has an audit row. */
 		struct {
 			struct str id;             /* fingerprint text */

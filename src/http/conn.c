@@ -226,6 +226,7 @@ static void write_head(struct http_conn *c, struct http_req *r)
 		buf_addf(b, "Content-Length: %zu\r\n", n);
 	if (r->allow[0])
 		buf_addf(b, "Allow: %s\r\n", r->allow);
+	buf_addz(b, r->more_head);
 	if (r->challenge)
 		buf_addz(b, "WWW-Authenticate: Bearer\r\n");
 	if (r->retry_after_s)

@@ -158,7 +158,7 @@ struct store_dead_filter {
 	int64_t queue_id;     /* 0: all queues */
 	int64_t group_id;     /* 0: any; with the groups merged into it */
 	int state;            /* enum dead_state, -1: any */
-	struct str message_id;/* empty: any */
+	struct str message_id;/* of the message, or the dlq_id it had before an import; empty: any */
 	struct str key;       /* empty: any; with queue_id */
 	struct str error_type;/* empty: any; indexed */
 	const struct store_header *headers; int n_headers; /* of the headers to be delivered; indexed */
@@ -418,7 +418,8 @@ struct store_ops {
 	enum dlq_code (*retry)(struct store *s, const struct store_lease *l, const struct store_attempt *at,
 	                       int lease_expirations, int64_t due, int64_t delay_ms, struct dlq_err *err);
 	/* Quarantine. at may be NULL (expired TTL). notify: owe one notice. A second death keeps dlq_id and history and counts
-	 * redrive.failed_again. give_up: its redrives are used up, it goes to state archived at once. */
+	 * redrive.failed_again. give_up: its redrives are used up, it goes to state archived at once, its followers in an ordered queue
+	 * are free; the notice is owed all the same. */
 	enum dlq_code (*bury)(struct store *s, const struct store_lease *l, const struct store_attempt *at, int lease_expirations,
 	                      enum reason reason, int64_t retention_due, bool notify, bool give_up, char dlq_id[ULID_LEN + 1], struct dlq_err *err);
 
@@ -434,24 +435,31 @@ struct store_ops {
 	 * marked: sent, or skipped with err's text. To another queue it leaves the lane of its own one; its dead letter stays with the
 	 * queue in which it died, until it dies in the other: then it belongs there. */
 	enum dlq_code (*redrive_one)(struct store *s, int64_t seq, const struct store_put_back *p, struct dlq_err *err);
-	/* dead -> discarded. NOT_FOUND, CONFLICT, IN_REDRIVE. These three mark the item of redrive_n (0: none) as redrive_one does. */
+	/* dead -> discarded. NOT_FOUND, CONFLICT, IN_REDRIVE. This, give_up_one and restore_one mark the item of redrive_n (0: none) as
+	 * redrive_one does, but as succeeded at once, and add 1 to redrive.succeeded; redrive.sent and skipped are the caller's to add with
+	 * redrive_mark. The dead letter's redrive_id and redrive_n name the job; one that is restored by hand forgets a job that was no redrive. */
 	enum dlq_code (*discard_one)(struct store *s, int64_t seq, int64_t redrive_n, struct str operator, struct str why, struct dlq_err *err);
 	/* dead -> archived: given up. It stays in the store, listed as such, until its retention ends. NOT_FOUND, CONFLICT, IN_REDRIVE. */
 	enum dlq_code (*give_up_one)(struct store *s, int64_t seq, int64_t redrive_n, struct str operator, struct str why, struct dlq_err *err);
+	/* Into state dead of its queue, last in the order of dying: imported + 1, dead + 1; group: dead + 1 alone. NOT_FOUND: no such queue.
+	 * One whose old place in an ordered queue is gone by gets a new dlq_id. */
 	enum dlq_code (*import_one)(struct store *s, struct store_import *i, struct dlq_err *err);
 	/* Dead letters of any state whose retention ended (not those being redriven), oldest first, for the archive. */
 	enum dlq_code (*retention_due)(struct store *s, int64_t now, int max, int64_t *seqs, int *n, int64_t *next, struct dlq_err *err);
-	/* Removes record, history and payload; counts it. The caller has written and synced the archive before. */
+	/* Removes record, history and payload; counts it, if that was not done when it was given up. The caller has written and synced the archive before. */
 	enum dlq_code (*archive_one)(struct store *s, int64_t seq, struct dlq_err *err);
 	/* Dedup entries past their window, at most max. */
 	enum dlq_code (*dedup_sweep)(struct store *s, int64_t now, int max, int *n, int64_t *next, struct dlq_err *err);
 
 	/* redrives */
-	/* r->queue_id != 0: whole queue, else seqs[n] (each must be dead and free: NOT_FOUND, CONFLICT, IN_REDRIVE name the
-	 * first that is not). IN_REDRIVE also for a whole queue of which some are in an active redrive.
+	/* r->queue_id != 0: whole queue, r->group_id != 0: group, else seqs[n] (each must be free and in a state the action takes:
+	 * NOT_FOUND, CONFLICT, IN_REDRIVE name the first that is not). IN_REDRIVE also for a whole queue or group of which some are
+	 * in an active redrive that takes the same states. With `plan`: no members yet, plan_next = until_no + 1 (0: there is nothing to look at).
+	 * NOT_FOUND also: no destination.
 	 * Fills redrive_id, n, until_no, total, started_at_ms. */
 	enum dlq_code (*redrive_create)(struct store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs, struct dlq_err *err);
-	/* The next at most max members not yet handled, in died order; moves the cursor past them. n == 0: all handled. */
+	/* The next at most max members not yet handled, in died order; moves the cursor past them. n == 0: all handled. CONFLICT:
+	 * plan_next is not 0 yet. */
 	enum dlq_code (*redrive_next)(struct store *s, int64_t redrive_n, int max, int64_t *seqs, int *n, struct dlq_err *err);
 	/* Adds sent and skipped to what it has, and sets the state. DONE: members that left the state dead by themselves
 	 * (archived) are counted as skipped, so that total = sent + skipped. */
@@ -460,10 +468,12 @@ struct store_ops {
 
 	/* The outcome of one member, written by done and bury themselves; these two are for the engine. */
 	enum dlq_code (*redrive_state)(struct store *s, const struct store_redrive *r, struct dlq_err *err); /* state, halted_why, canary_until, cursor (forward only) */
-	/* discarded or archived -> dead again, until its retention ends. NOT_FOUND, CONFLICT. */
+	/* discarded or archived -> dead again, until its retention ends, under a new died_no. NOT_FOUND, CONFLICT, IN_REDRIVE. */
 	enum dlq_code (*restore_one)(struct store *s, int64_t seq, int64_t redrive_n, struct str operator, struct str why, struct dlq_err *err);
 	/* A planned redrive: adds n members (at most 1000, any order), looked to what was looked at, and sets plan_next. A pick whose dead
-	 * letter changed since (state, died_no) is left out; one in another active redrive becomes a skipped item that names it. */
+	 * letter changed since (state, died_no) is left out; one in another active redrive becomes a skipped item that names it. Counts
+	 * total, skipped, changed, unchanged (edit_tried, neither body nor headers), edit_failed (edit_tried with a note). NOT_FOUND;
+	 * CONFLICT: it has ended, or has no plan. */
 	enum dlq_code (*redrive_pick)(struct store *s, int64_t redrive_n, const struct store_redrive_pick *picks, int n, int64_t looked, int64_t plan_next, struct dlq_err *err);
 	/* Staged edits of redrives that have ended, at most max; *n 0: there are none. */
 	enum dlq_code (*redrive_sweep)(struct store *s, int max, int *n, struct dlq_err *err);

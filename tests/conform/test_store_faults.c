@@ -55,7 +55,7 @@ static enum dlq_code step(struct run *r)
 	if (!c)
 		c = w->ops->lease_get(w->s, w->q, d[1].seq, d[1].nonce, &w->a, &l, &w->err);
 	if (!c)
-		c = w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, T0 + 9999, false, id, &w->err);
+		c = w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, T0 + 9999, false, false, id, &w->err);
 	if (c) {
 		w->ops->rollback(w->s);
 		return c;

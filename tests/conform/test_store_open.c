@@ -157,9 +157,9 @@ static void fixture_fill(struct world *w)
 	int64_t token_id;
 	begin(w);
 	int64_t x = dead_one(w, "", "discarded");
-	OK(w, w->ops->discard_one(w->s, x, STR("ann"), STR("junk"), &w->err));
+	OK(w, w->ops->discard_one(w->s, x, 0, STR("ann"), STR("junk"), &w->err));
 	x = dead_one(w, "", "redriven");
-	OK(w, w->ops->redrive_one(w->s, x, 0, STR(""), &edited, STR("ann"), STR("fixed"), T0, &w->err));
+	OK(w, put_back(w, x, NULL, &edited));
 	assert_true(claim_one(w, &d));
 	OK(w, done(w, &d));
 	dead_one(w, "z", "dead");
@@ -202,7 +202,7 @@ static void fixture_fill(struct world *w)
 	OK(w, w->ops->redrive_create(w->s, &r, NULL, 0, &w->err));
 	OK(w, w->ops->redrive_next(w->s, r.n, 1, seqs, &n, &w->err));
 	assert_true(n == 1 && seqs[0] == g);
-	OK(w, w->ops->redrive_one(w->s, g, r.n, str_of(r.redrive_id), NULL, STR("ann"), STR("go"), T0 + 90000, &w->err));
+	OK(w, put_back(w, g, &r, NULL));
 	r.state = REDRIVE_HALTED;
 	r.halted_why = STR("by hand");
 	OK(w, w->ops->redrive_mark(w->s, r.n, 1, 0, REDRIVE_HALTED, &w->err));
@@ -324,7 +324,7 @@ static void test_format_1_opens(void **state)
 	assert_true(claim_one(w, &d) && str_eqz(d.body, "retrying"));
 	assert_int_equal(d.attempts, 1);
 	OK(w, done(w, &d));
-	OK(w, w->ops->discard_one(w->s, p.items[1].seq, STR("a"), STR("b"), &w->err));
+	OK(w, w->ops->discard_one(w->s, p.items[1].seq, 0, STR("a"), STR("b"), &w->err));
 	assert_true(claim_one(w, &d) && str_eqz(d.body, "held behind the dead one"));
 	OK(w, w->ops->audit_add(w->s, &row, &w->err));
 	commit(w);

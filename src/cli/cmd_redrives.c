@@ -1,30 +1,52 @@
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/page.h"
 #include "cli/term.h"
 
+#define WHAT_SHOWN 40 /* bytes, on a terminal */
+
 struct list {
 	struct table table;
-	bool json;
+	bool json, tty;
 };
+
+static const char *action_of(const json_t *r)
+{
+	return *jstr(r, "action") ? jstr(r, "action") : "redrive";
+}
+
+/* What it was started with, for people: "queue orders", "group 3f2a9c..., edited by jq", "ids". */
+static void what_of(const json_t *r, char *out, size_t n)
+{
+	const char *queue = jstr(r, "queue"), *group = jstr(r, "group"), *selection = jstr(r, "selection");
+
+	snprintf(out, n, "%s%s%s%s%s", *group ? "group " : *queue ? "queue " : "", *group ? group : queue,
+		 (*group || *queue) && *selection ? ", " : "", selection, *group || *queue || *selection ? "" : "ids");
+}
 
 static bool list_item(json_t *r, void *arg)
 {
 	struct list *l = arg;
+	char what[300], ago[40];
 
 	if (l->json) {
 		json_line(r);
 		return true;
 	}
+	what_of(r, what, sizeof(what));
+	if (l->tty && strlen(what) > WHAT_SHOWN)
+		memcpy(what + WHAT_SHOWN - 3, "...", 4);
 	table_cell(&l->table, jstr(r, "redrive_id"));
-	table_cell(&l->table, jstr(r, "queue"));
+	table_cell(&l->table, action_of(r));
+	table_cell(&l->table, what);
 	table_cell(&l->table, jstr(r, "state"));
 	table_int(&l->table, jint(r, "total"));
 	table_int(&l->table, jint(r, "sent"));
 	table_int(&l->table, jint(r, "succeeded"));
 	table_int(&l->table, jint(r, "failed_again"));
-	table_cell(&l->table, jstr(r, "started_at"));
+	table_cell(&l->table, l->tty ? time_ago(jstr(r, "started_at"), ago) : jstr(r, "started_at"));
 	table_cell(&l->table, jstr(r, "operator"));
 	table_cell(&l->table, jstr(r, "reason"));
 	return true;
@@ -32,12 +54,12 @@ static bool list_item(json_t *r, void *arg)
 
 static int list(struct cli *c, struct client *cl)
 {
-	static const char *const head[] = {"REDRIVE_ID", "QUEUE", "STATE",   "TOTAL",    "SENT",
-					   "DONE",       "DIED",  "STARTED", "OPERATOR", "REASON"};
-	struct list l = {.json = c->json};
+	static const char *const head[] = {"REDRIVE_ID", "ACTION", "WHAT", "STATE",   "TOTAL",    "SENT",
+					   "DONE",       "DIED",   "STARTED", "OPERATOR", "REASON"};
+	struct list l = {.json = c->json, .tty = term_is_tty(STDOUT_FILENO)};
 	struct dlq_err err = {0};
 
-	table_init(&l.table, 0x78, head, ARRAY_LEN(head));
+	table_init(&l.table, 0xf0, head, ARRAY_LEN(head));
 	enum dlq_code code = page_each(cl, "/v1/redrives", 100, list_item, &l, &err);
 	table_print(&l.table);
 	return code ? cli_fail(&err) : 0;
@@ -56,6 +78,7 @@ static bool ledger_item(json_t *it, void *arg)
 	table_cell(&l->table, jstr(it, "state"));
 	table_cell(&l->table, jstr(it, "sent_at"));
 	table_cell(&l->table, jstr(it, "outcome_at"));
+	table_cell(&l->table, jstr(it, "note"));
 	if (l->table.rows >= 1000)
 		table_print(&l->table);
 	return true;
@@ -63,7 +86,7 @@ static bool ledger_item(json_t *it, void *arg)
 
 static int ledger(struct cli *c, struct client *cl, const char *path)
 {
-	static const char *const head[] = {"DLQ_ID", "STATE", "PUT BACK", "OUTCOME"};
+	static const char *const head[] = {"DLQ_ID", "STATE", "DONE AT", "OUTCOME", "NOTE"};
 	struct list l = {.json = c->json};
 	struct dlq_err err = {0};
 
@@ -93,25 +116,53 @@ static void show_guard(const json_t *r)
 		printf("  %shalted: %s%s\n", term_red(), text_safe(str_of(jstr(r, "halted_why")), safe, sizeof(safe)), term_reset());
 }
 
+static void show_edited(const json_t *r)
+{
+	const json_t *e = json_object_get(r, "edited");
+	char a[32], b[32], c[32];
+
+	if (e)
+		printf("  edited: %s changed, %s unchanged, %s failed and skipped\n", count_format(jint(e, "changed"), a),
+		       count_format(jint(e, "unchanged"), b), count_format(jint(e, "failed"), c));
+}
+
+static void show_counts(const json_t *r)
+{
+	bool back = !strcmp(action_of(r), "redrive");
+	const char *const numbers[][2] = {
+		{"total", "chosen"},  {"sent", back ? "put back" : "done"}, {"skipped", "skipped"}, {"succeeded", "done since"},
+		{"failed_again", "died again"}, {"cancelled", back ? "not put back" : "left out"},
+	};
+	char n[32];
+
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		if (i < 3 || (back && i < 5) || (i == 5 && jint(r, numbers[i][0])))
+			printf("  %-12s %10s\n", numbers[i][1], count_format(jint(r, numbers[i][0]), n));
+}
+
 static void show(const json_t *r)
 {
-	static const char *const numbers[][2] = {
-		{"total", "chosen"},         {"sent", "put back"},           {"skipped", "skipped"},
-		{"succeeded", "done since"}, {"failed_again", "died again"}, {"cancelled", "not put back"},
-	};
-	char safe[600], n[32];
+	char safe[600], what[600], n[32];
+	const char *action = action_of(r), *id = jstr(r, "redrive_id");
 
-	printf("%s%s%s  %s%s%s%s%s\n", term_bold(), jstr(r, "redrive_id"), term_reset(), jstr(r, "state"),
-	       *jstr(r, "queue") ? ", queue " : "", jstr(r, "queue"), *jstr(r, "group") ? ", group " : "", jstr(r, "group"));
+	what_of(r, what, sizeof(what));
+	printf("%s%s%s  %s, %s\n  %s\n", term_bold(), id, term_reset(), action, jstr(r, "state"),
+	       text_safe(str_of(what), safe, sizeof(safe)));
+	if (*jstr(r, "to"))
+		printf("  into queue %s\n", jstr(r, "to"));
 	printf("  by %s, %s: %s\n", jstr(r, "operator"), jstr(r, "started_at"),
 	       text_safe(str_of(jstr(r, "reason")), safe, sizeof(safe)));
-	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-		if (i < 5 || jint(r, numbers[i][0]))
-			printf("  %-12s %10s\n", numbers[i][1], count_format(jint(r, numbers[i][0]), n));
+	if (!strcmp(jstr(r, "phase"), "selecting"))
+		printf("  selecting: looked at %s\n", count_format(jint(r, "looked"), n));
+	show_edited(r);
+	show_counts(r);
 	show_guard(r);
 	if (!strcmp(jstr(r, "state"), "halted"))
-		printf("  %sdlq redrives resume %s   goes on all the same; cancel ends it%s\n", term_dim(), jstr(r, "redrive_id"),
-		       term_reset());
+		printf("  %sdlq redrives resume %s   goes on all the same; cancel ends it%s\n", term_dim(), id, term_reset());
+	else if (jint(r, "skipped"))
+		printf("  %sdlq redrives show %s --items   which were skipped, and why%s\n", term_dim(), id, term_reset());
+	if ((!strcmp(action, "discard") || !strcmp(action, "archive")) && jint(r, "sent"))
+		printf("  %sdlq restore --undo %s --reason '...'   takes it back%s\n", term_dim(), id, term_reset());
 }
 
 static int run(struct cli *c)
@@ -173,11 +224,13 @@ static const char *const words[] = {"list", "show", "pause", "resume", "cancel",
 const struct command cmd_redrives = {
 	.name = "redrives",
 	.synopsis = "[list]\nshow REDRIVE_ID [--items]\npause REDRIVE_ID\nresume REDRIVE_ID\ncancel REDRIVE_ID",
-	.summary = "follow redrives, pause and cancel them",
-	.about = "`put back` counts what went back into the queue; `done since` and `died again` go on\n"
+	.summary = "follow redrives and the other jobs, pause and cancel them",
+	.about = "Discards, archivings and restores of more than one dead letter are listed, too.\n"
+		 "`put back` counts what went back into the queue; `done since` and `died again` go on\n"
 		 "counting as the outcomes come. A guarded redrive halts by itself when too many failed\n"
 		 "again; `resume` goes on past that, `cancel` ends it. The ledger of --items names every\n"
-		 "member: selected, sent, succeeded, failed_again, skipped, cancelled, or unknown.",
+		 "member: selected, sent, succeeded, failed_again, skipped (with a note that says\n"
+		 "why), cancelled, or unknown.",
 	.examples = "dlq redrives # the last hundred\n"
 		    "dlq redrives show 01JE2X7Q2M5V8R1T4W6Y9B3DFH # how one went\n"
 		    "dlq redrives show 01JE2X7Q2M5V8R1T4W6Y9B3DFH --items # what became of each",

@@ -98,7 +98,7 @@ void commit(struct world *w)
 	OK(w, w->ops->commit(w->s, &w->err));
 }
 
-int64_t queue_make(struct world *w, const char *name, bool ordered)
+int64_t make_queue(struct world *w, const char *name, bool ordered)
 {
 	int64_t q;
 	OK(w, w->ops->queue_create(w->s, str_of(name), STR("{}"), ordered, &q, &w->err));

@@ -47,7 +47,7 @@ void commit(struct world *w);
 int64_t send_key(struct world *w, const char *key, const char *body); /* inside a transaction */
 int64_t send_body(struct world *w, const char *body);
 int64_t send_with(struct world *w, const char *key, const char *headers, const char *body);
-int64_t queue_make(struct world *w, const char *name, bool ordered);
+int64_t make_queue(struct world *w, const char *name, bool ordered);
 const struct store_counts *counts_of(struct world *w, int64_t q);
 bool claim_one(struct world *w, struct store_delivery *d); /* due now; lease of 30 s */
 enum dlq_code done(struct world *w, const struct store_delivery *d);

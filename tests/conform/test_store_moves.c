@@ -105,7 +105,7 @@ static void test_to_another_queue(void **state)
 	struct store_lease l;
 	char id[ULID_LEN + 1];
 	begin(w);
-	int64_t to = queue_make(w, "to", false), a1 = send_key(w, "a", "a1"), a2 = send_key(w, "a", "a2");
+	int64_t to = make_queue(w, "to", false), a1 = send_key(w, "a", "a1"), a2 = send_key(w, "a", "a2");
 	assert_true(claim_one(w, &d) && d.seq == a1);
 	kill_it(w, &d, id);
 	assert_false(claim_one(w, &d));
@@ -156,7 +156,7 @@ static void test_it_dies_in_the_other_queue(void **state)
 	int64_t got[4];
 	int n;
 	begin(w);
-	int64_t to = queue_make(w, "to", true), first = dead_of(w, 3, "w", ""), other = dead_of(w, 3, "w", "");
+	int64_t to = make_queue(w, "to", true), first = dead_of(w, 3, "w", ""), other = dead_of(w, 3, "w", "");
 	struct store_redrive r = {.to_queue_id = to, .to_queue = STR("to"), .operator = STR("ann")};
 	struct store_redrive gone = {.to_queue_id = 99, .to_queue = STR("gone")};
 	EXPECT(w, DLQ_NOT_FOUND, w->ops->redrive_create(w->s, &gone, &first, 1, &w->err));
@@ -202,7 +202,7 @@ static void test_into_an_ordered_queue(void **state)
 	struct world *w = *state;
 	struct store_delivery d, e;
 	begin(w);
-	int64_t to = queue_make(w, "to", true), own = w->q;
+	int64_t to = make_queue(w, "to", true), own = w->q;
 	int64_t early = dead_one(w, "k", "early"), other = dead_one(w, "z", "z");
 	w->q = to;
 	int64_t there = send_key(w, "k", "there");
@@ -213,8 +213,8 @@ static void test_into_an_ordered_queue(void **state)
 	OK(w, put_to(w, other, to));
 	OK(w, put_to(w, late, to));
 	assert_int_equal(counts_of(w, to)->held, 1);
-	assert_true(claim_of(w, to, &e) && e.seq == there);
 	assert_true(claim_of(w, to, &d) && d.seq == other);
+	assert_true(claim_of(w, to, &e) && e.seq == there);
 	assert_false(claim_of(w, to, &d));
 	OK(w, done_of(w, to, &e));
 	assert_true(claim_of(w, to, &e) && e.seq == late);
@@ -345,7 +345,7 @@ static void test_first_death_given_up(void **state)
 	p.archived_too = true;
 	EXPECT(w, DLQ_CONFLICT, put(w, seq, &p));
 	EXPECT(w, DLQ_CONFLICT, w->ops->restore_one(w->s, seq, 0, STR("a"), STR("b"), &w->err));
-	int64_t to = queue_make(w, "to", false);
+	int64_t to = make_queue(w, "to", false);
 	p.to_queue_id = to;
 	OK(w, put(w, seq, &p)); /* into another queue it can */
 	assert_true(claim_of(w, to, &d) && d.seq == seq);

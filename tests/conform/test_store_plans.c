@@ -189,7 +189,7 @@ static void test_whole_queue_beside_a_plan(void **state)
 {
 	struct world *w = *state;
 	begin(w);
-	int64_t two = queue_make(w, "two", false), a = dead_of(w, 1, "w", ""), b = dead_of(w, 2, "w", ""), q = w->q;
+	int64_t two = make_queue(w, "two", false), a = dead_of(w, 1, "w", ""), b = dead_of(w, 2, "w", ""), q = w->q;
 	w->q = two;
 	int64_t c = dead_of(w, 3, "w", "");
 	w->q = q;
@@ -235,7 +235,7 @@ static void test_handled_members_let_a_whole_queue_start(void **state)
 	struct store_redrive r = {.operator = STR("ann")}, whole = {.queue_id = w->q, .queue = STR("q")};
 	int64_t s[2];
 	begin(w);
-	int64_t two = queue_make(w, "two", false), q = w->q;
+	int64_t two = make_queue(w, "two", false), q = w->q;
 	s[0] = dead_one(w, "", "x");
 	w->q = two;
 	s[1] = dead_one(w, "", "y");

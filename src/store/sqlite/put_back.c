@@ -62,7 +62,7 @@ static void change_make(struct sq_store *s, int64_t seq, const struct store_put_
 }
 
 static void edit_write(struct sq_store *s, const struct dead_facts *d, const struct change *ch, struct str operator,
-                       struct arena * a)
+                       struct arena *a)
 {
 	if (ch->headers) {
 		headers_unindex(s, headers_now(s, d->seq, d->edited, a), d->died_no, d->seq);

@@ -51,7 +51,7 @@ static const char *const sqlite_rules[][2] = {
 	{"groups are of their dead letters' queue", "SELECT d.seq FROM dead d JOIN fgroup g ON g.group_id=d.group_id WHERE g.queue_id<>d.queue_id"},
 	{"headers of dead letters alone", "SELECT h.seq FROM dead_header h WHERE NOT EXISTS (SELECT 1 FROM dead d WHERE d.seq=h.seq AND d.died_no=h.died_no)"},
 	{"each header of each dead letter", "SELECT d.seq FROM dead d JOIN payload p ON p.seq=d.seq LEFT JOIN edit e ON e.seq=d.seq AND e.n=(SELECT max(n) FROM edit"
-	          " WHERE seq=d.seq) WHERE (SELECT count(*) FROM dead_header h WHERE h.seq=d.seq)<>(SELECT count(*) FROM json_each(coalesce(e.headers,p.headers,'{}')))"},
+	          " WHERE seq=d.seq) WHERE (SELECT count(*) FROM dead_header h WHERE h.seq=d.seq)<>(SELECT count(*) FROM json_each(iif(json_valid(coalesce(e.headers,p.headers)),coalesce(e.headers,p.headers),'{}')))"},
 	{"edits are told of", "SELECT seq FROM dead d WHERE edited<>(seq IN (SELECT seq FROM edit))"},
 	{"an edit changes something", "SELECT seq FROM edit WHERE body IS NULL AND headers IS NULL"},
 	{"staged edits are of members to come", "SELECT e.seq FROM redrive_edit e JOIN redrive r ON r.n=e.redrive_n WHERE r.state IN (0,1,4) AND NOT EXISTS"

@@ -9,35 +9,6 @@
 #include "engine/record.h"
 
 #define ARCHIVE_RETRY_MS 60000
-#define ATTEMPTS_MAX 10000
-
-/* body: always the original bytes; a replacement stands beside it (invariant 6). */
-static enum dlq_code line_of(struct engine *e, const struct store_dead *d, int64_t wall, struct arena *a, struct buf *line,
-                             struct dlq_err *err)
-{
-	struct store_attempt *at = NULL;
-	struct str body = {0}, edited = {0}, type = {0};
-	int n = 0;
-	enum dlq_code c = e->ops->read_attempts(e->wreader, d->seq, ATTEMPTS_MAX, a, &at, &n, err);
-	if (!c)
-		c = e->ops->read_body(e->wreader, d->seq, true, a, &body, &type, err);
-	if (!c && d->edited)
-		c = e->ops->read_body(e->wreader, d->seq, false, a, &edited, &type, err);
-	if (c)
-		return c;
-	struct json_out j;
-	jout_init(&j, line);
-	jout_open(&j, '{');
-	record_members(&j, d);
-	record_details(&j, d, at, n, e->clock);
-	jout_ktime(&j, "archived_at", wall);
-	jout_bytes(&j, "body", body);
-	if (d->edited)
-		jout_bytes(&j, "edited_body", edited);
-	jout_close(&j, '}');
-	buf_addc(line, '\n');
-	return line->overflow ? err_set(err, DLQ_SYSTEM, "archive: the record of %s is too large for one line", d->dlq_id) : DLQ_OK;
-}
 
 static enum dlq_code write_records(struct engine *e, const int64_t *seqs, int n, int64_t wall, struct dlq_err *err)
 {
@@ -51,7 +22,7 @@ static enum dlq_code write_records(struct engine *e, const int64_t *seqs, int n,
 		arena_reset(&a);
 		c = e->ops->read_dead(e->wreader, seqs[i], &a, &d, err);
 		if (!c)
-			c = line_of(e, &d, wall, &a, &line, err);
+			c = record_line(e->wreader, &d, wall, e->clock, &line, err);
 		if (!c)
 			c = archive_add(w, &d, buf_str(&line), wall, err);
 	}

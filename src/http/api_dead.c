@@ -6,10 +6,10 @@
 #include "http/json_in.h"
 #include "http/select.h"
 
-void dead_write(struct json_out *j, const struct store_dead *d)
+void dead_write(struct http_req *r, struct json_out *j, const struct store_dead *d)
 {
 	jout_open(j, '{');
-	record_members(j, d);
+	record_members(j, d, r->s->clock, r->s->lim.expires_soon_ms);
 	jout_close(j, '}');
 }
 
@@ -33,7 +33,7 @@ static void page_write(struct http_req *r, const struct store_dead_page *page, c
 	jout_open(&j, '[');
 	for (int i = 0; i < page->n; i++) {
 		if (auth_may(r, page->items[i].queue))
-			dead_write(&j, &page->items[i]);
+			dead_write(r, &j, &page->items[i]);
 	}
 	jout_close(&j, ']');
 	cursor_int(&j, 'd', page->next_no);
@@ -95,8 +95,8 @@ static void get_done(struct http_req *r)
 		return;
 	answer_begin(r, &j);
 	jout_open(&j, '{');
-	record_members(&j, d);
-	record_details(&j, d, r->op.u.read_dead.attempts, r->op.u.read_dead.n_attempts, r->s->clock);
+	record_members(&j, d, r->s->clock, r->s->lim.expires_soon_ms);
+	record_details(&j, d, r->op.u.read_dead.attempts, r->op.u.read_dead.n_attempts);
 	jout_close(&j, '}');
 	answer_json(r, 200);
 }

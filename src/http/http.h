@@ -342,7 +342,7 @@ void redrive_write(struct json_out *j, const struct store_redrive *d);
 struct str redrive_queue(struct http_req *r, const struct store_redrive *d);
 /* A message header's name: 1 to 128 of a-z 0-9 . _ -; upper case is turned into lower case. */
 bool header_name(struct arena *a, struct str *name);
-void dead_write(struct json_out *j, const struct store_dead *d); /* without headers and history */
+void dead_write(struct http_req *r, struct json_out *j, const struct store_dead *d); /* without headers and history */
 /* "errors" and "first_error" of a scan, when there was a `where` to fail. */
 void scan_write(struct json_out *j, const struct engine_scan *scan, struct str where);
 void group_key_write(struct json_out *j, const char *key, const uint8_t fp[16]);

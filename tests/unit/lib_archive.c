@@ -113,8 +113,8 @@ void ar_record(const struct store_dead *d, int64_t wall, size_t body, struct buf
 	struct json_out j;
 	jout_init(&j, line);
 	jout_open(&j, '{');
-	record_members(&j, d);
-	record_details(&j, d, &at, 1, clock);
+	record_members(&j, d, clock, 0);
+	record_details(&j, d, &at, 1);
 	jout_ktime(&j, "archived_at", wall);
 	jout_bytes(&j, "body", buf_str(&text));
 	jout_close(&j, '}');

@@ -169,7 +169,7 @@ class Import(TransferCase):
         errors = {r["error"]["line"]: r["error"] for r in results if "error" in r}
         self.assertEqual(sorted(errors), [3, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17])
         self.assertEqual((errors[3]["code"], errors[3]["column"]), ("invalid_json", 2))
-        self.assertEqual((errors[5]["code"], errors[5]["column"]), ("invalid_json", 20 + len(self.q) - 4))
+        self.assertEqual((errors[5]["code"], errors[5]["column"]), ("invalid_json", 15 + len(self.q)))
         self.assertEqual((errors[9]["code"], errors[16]["code"]), ("invalid_json", "invalid_json"))
         self.assertEqual(errors[10]["code"], "not_found")
         self.assertIn("no-such-queue", errors[10]["detail"])

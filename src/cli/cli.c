@@ -128,7 +128,7 @@ int cli_fail(const struct dlq_err *err)
 static const struct cli_option *option_find(const struct cli_option *list, struct str name)
 {
 	for (; list && list->name; list++)
-		if (str_eqz(name, list->name))
+		if (name.n && str_eqz(name, list->name))
 			return list;
 	return NULL;
 }
@@ -148,7 +148,8 @@ static int option_unknown(const struct cli *c, struct str name)
 	size_t n = 0;
 
 	for (const struct cli_option *o = c->command->options; o && o->name && n < ARRAY_LEN(names); o++)
-		names[n++] = o->name;
+		if (o->name[0])
+			names[n++] = o->name;
 	for (const struct cli_option *o = cli_client_options; c->command->client && o->name && n < ARRAY_LEN(names);
 	     o++)
 		names[n++] = o->name;

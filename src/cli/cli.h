@@ -13,7 +13,7 @@
 #define EXIT_USAGE 2
 
 struct cli_option {
-	const char *name;  /* without the hyphens */
+	const char *name;  /* without the hyphens; "": no option, but a heading (help) over those that follow */
 	const char *value; /* what the value is called, such as "FILE"; NULL: the option takes none */
 	const char *help;
 };

@@ -7,7 +7,8 @@
 static void add_options(struct buf *out, const struct cli_option *list)
 {
 	for (; list && list->name; list++)
-		buf_addf(out, " --%s", list->name);
+		if (list->name[0])
+			buf_addf(out, " --%s", list->name);
 }
 
 static void add_files(struct buf *out, const struct command *command, const struct cli_option *list)

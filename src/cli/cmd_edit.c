@@ -23,7 +23,10 @@ static void next_command(struct cli *c, const struct selection *s, const struct 
 	if (p->over_limit && cli_flag(c, "override"))
 		buf_addz(&words, " --override");
 	buf_addz(&words, " --reason ");
-	shell_word(&words, reason && *reason ? reason : "...");
+	if (reason && *reason)
+		shell_word(&words, reason);
+	else
+		buf_addz(&words, "'...'");
 	buf_addc(&words, 0);
 	printf("\nNothing was changed yet. This puts them back edited%s:\n  %sdlq redrive%s%s\n", p->selected > 1 ? ", a few first" : "",
 	       term_bold(), words.p, term_reset());

@@ -163,7 +163,7 @@ static int finish(struct export *e, const char *file, enum dlq_code code, struct
 	char n[32], size[32];
 	int rc = code ? code_exit(code) : 0;
 
-	progress_end();
+	progress_clear();
 	if (code && sink_closed(e->sink))
 		return 0; /* the reader had enough */
 	if (!code && sink_finish(e->sink, err))

@@ -170,7 +170,7 @@ static int finish(struct import *m, enum dlq_code code, struct dlq_err *err)
 	char a[32], b[32], c[32];
 	int rc = 0;
 
-	progress_end();
+	progress_clear();
 	if (m->refused)
 		return cli_usage(m->c, "there is more than one record on stdin, and no way to ask; say --yes to import them, --dry-run to count");
 	if (code)

@@ -12,38 +12,78 @@
 struct list {
 	json_t *rows; /* not shown yet */
 	bool json, tty;
-	bool soon;    /* one of rows expires soon */
+	bool queue, state; /* are shown: on a terminal not when they were asked for and so the same in each row */
+	bool soon;         /* one of rows expires soon */
 };
 
-/* Prints the rows. On a terminal EXPIRES is there when it matters; in a pipe it is always the last column. */
+static void error_text(const json_t *d, char *out, size_t n)
+{
+	const json_t *error = json_object_get(d, "error");
+
+	snprintf(out, n, "%s%s%s", jstr(error, "type"), *jstr(error, "type") && *jstr(error, "message") ? ": " : "", jstr(error, "message"));
+}
+
+static void row_tty(const struct list *l, struct table *t, const json_t *d)
+{
+	char ago[40], text[300];
+
+	table_cell(t, jstr(d, "dlq_id"));
+	if (l->queue)
+		table_cell(t, jstr(d, "queue"));
+	if (l->state)
+		table_cell(t, jstr(d, "state"));
+	table_cell(t, jstr(d, "reason"));
+	if (!l->soon)
+		table_int(t, jint(d, "attempts"));
+	table_cell(t, time_ago(jstr(d, "died_at"), ago));
+	if (l->soon)
+		table_cell(t, json_is_true(json_object_get(d, "expires_soon")) ? time_ago(jstr(d, "expires_at"), ago) : "");
+	error_text(d, text, sizeof(text));
+	table_cell(t, text);
+}
+
+static void row_pipe(struct table *t, const json_t *d)
+{
+	static const char *const members[] = {"dlq_id", "queue", "state", "reason"};
+	char text[300];
+
+	for (size_t i = 0; i < ARRAY_LEN(members); i++)
+		table_cell(t, jstr(d, members[i]));
+	table_int(t, jint(d, "attempts"));
+	table_cell(t, jstr(d, "died_at"));
+	error_text(d, text, sizeof(text));
+	table_cell(t, text);
+	table_cell(t, jstr(d, "expires_at"));
+}
+
+/* Prints the rows. On a terminal the end of retention takes the place of the attempts when it is near; in a pipe it is the last column. */
 static void flush_rows(struct list *l)
 {
-	static const char *const plain[] = {"DLQ_ID", "QUEUE", "STATE", "REASON", "ATTEMPTS", "DIED", "ERROR"};
-	static const char *const soon[] = {"DLQ_ID", "QUEUE", "STATE", "REASON", "ATTEMPTS", "DIED", "EXPIRES", "ERROR"};
-	static const char *const piped[] = {"DLQ_ID", "QUEUE", "STATE", "REASON", "ATTEMPTS", "DIED", "ERROR", "EXPIRES"};
-	bool column = l->tty && l->soon;
+	const char *head[TABLE_COLUMNS] = {"DLQ_ID", "QUEUE", "STATE", "REASON", "ATTEMPTS", "DIED", "ERROR", "EXPIRES"};
+	int n = 8, number = 4;
 	struct table table;
-	char ago[40], text[300];
 	json_t *d;
 	size_t i;
 
-	table_init(&table, 1u << 4, column ? soon : l->tty ? plain : piped, column || !l->tty ? 8 : 7);
-	json_array_foreach(l->rows, i, d) {
-		const json_t *error = json_object_get(d, "error");
+	if (l->tty) {
+		const struct {
+			const char *name;
+			bool there;
+		} columns[] = {{"DLQ_ID", true}, {"QUEUE", l->queue}, {"STATE", l->state}, {"REASON", true}, {"ATTEMPTS", !l->soon}, {"DIED", true},
+			       {"EXPIRES", l->soon}, {"ERROR", true}};
 
-		table_cell(&table, jstr(d, "dlq_id"));
-		table_cell(&table, jstr(d, "queue"));
-		table_cell(&table, jstr(d, "state"));
-		table_cell(&table, jstr(d, "reason"));
-		table_int(&table, jint(d, "attempts"));
-		table_cell(&table, l->tty ? time_ago(jstr(d, "died_at"), ago) : jstr(d, "died_at"));
-		if (column)
-			table_cell(&table, json_is_true(json_object_get(d, "expires_soon")) ? time_ago(jstr(d, "expires_at"), ago) : "");
-		snprintf(text, sizeof(text), "%s%s%s", jstr(error, "type"), *jstr(error, "type") && *jstr(error, "message") ? ": " : "",
-			 jstr(error, "message"));
-		table_cell(&table, text);
-		if (!l->tty)
-			table_cell(&table, jstr(d, "expires_at"));
+		n = 0;
+		number = l->soon ? -1 : 2 + l->queue + l->state;
+		for (i = 0; i < ARRAY_LEN(columns); i++)
+			if (columns[i].there)
+				head[n++] = columns[i].name;
+	}
+	table_init(&table, number < 0 ? 0 : 1u << number, head, n);
+	json_array_foreach(l->rows, i, d) {
+		if (l->tty)
+			row_tty(l, &table, d);
+		else
+			row_pipe(&table, d);
 	}
 	table_print(&table);
 	json_array_clear(l->rows);
@@ -105,6 +145,8 @@ static int run(struct cli *c)
 	selection_query(&s, &path);
 	buf_addc(&path, 0);
 	l.rows = json_array();
+	l.queue = !s.queue;
+	l.state = s.state != NULL;
 	interrupt_catch();
 	enum dlq_code code = page_scan(cl, path.p, limit, list_item, &l, &scan, &err);
 	flush_rows(&l);

@@ -35,10 +35,22 @@ static void print_options(const struct command *command, const struct cli_option
 	for (; list && list->name; list++) {
 		char left[64], letter = letter_of(command, list);
 
+		if (!list->name[0]) {
+			printf("\n%s%s:%s\n", term_bold(), list->help, term_reset());
+			continue;
+		}
 		snprintf(left, sizeof(left), "--%s%s%.1s%s%s", list->name, letter ? ", -" : "", &letter, list->value ? " " : "",
 			 list->value ? list->value : "");
 		printf("  %-31s %s\n", left, list->help);
 	}
+}
+
+static bool has_headings(const struct command *command)
+{
+	for (const struct cli_option *o = command->options; o && o->name; o++)
+		if (!o->name[0])
+			return true;
+	return false;
 }
 
 static void help_all(void)
@@ -99,6 +111,8 @@ void cli_help(const struct command *command)
 	}
 	printf("\n%sOptions:%s\n", term_bold(), term_reset());
 	print_options(command, command->options);
+	if (has_headings(command))
+		printf("\n%sAs everywhere:%s\n", term_bold(), term_reset());
 	if (command->client)
 		print_options(NULL, cli_client_options);
 	print_options(NULL, cli_common_options);
@@ -189,6 +203,10 @@ static void man_synopsis_line(struct str s, void *arg)
 static void man_options(struct buf *out, const struct command *command, const struct cli_option *list)
 {
 	for (; list && list->name; list++) {
+		if (!list->name[0]) {
+			buf_addf(out, ".El\n.Pp\n%s:\n.Bl -tag -width Ds\n", list->help);
+			continue;
+		}
 		buf_addf(out, ".It Fl \\-%s", list->name);
 		if (letter_of(command, list))
 			buf_addf(out, " , Fl %c", letter_of(command, list));
@@ -284,6 +302,8 @@ void cli_man(const struct command *command, struct buf *out)
 	each_line(command->about ? command->about : command->summary, man_paragraph_line, out);
 	buf_addz(out, ".Pp\nThe options are:\n.Bl -tag -width Ds\n");
 	man_options(out, command, command->options);
+	if (has_headings(command))
+		buf_addz(out, ".El\n.Pp\nAs everywhere:\n.Bl -tag -width Ds\n");
 	if (command->client)
 		man_options(out, NULL, cli_client_options);
 	man_options(out, NULL, cli_common_options);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/interrupt.h"
@@ -55,7 +56,9 @@ static const char *time_left(int64_t left, int64_t went, int64_t ms, char out[64
 
 static void show_progress(const json_t *r, int64_t went, int64_t ms)
 {
-	const char *phase = jstr(r, "phase"), *action = *jstr(r, "action") ? jstr(r, "action") : "redrive", *id = jstr(r, "redrive_id");
+	const char *phase = jstr(r, "phase"), *action = *jstr(r, "action") ? jstr(r, "action") : "redrive";
+	/* A terminal has no room for the id beside what counts. */
+	const char *id = term_is_tty(STDERR_FILENO) ? "" : jstr(r, "redrive_id"), *blank = *id ? " " : "";
 	const char *past = words_of(action)->past;
 	int64_t total = jint(r, "total"), n = jint(r, "sent") + jint(r, "skipped"), first = jint(r, "first");
 	char a[32], b[32], ok[32], bad[32], left[64];
@@ -66,16 +69,16 @@ static void show_progress(const json_t *r, int64_t went, int64_t ms)
 	count_format(jint(r, "succeeded"), ok);
 	count_format(jint(r, "failed_again"), bad);
 	if (!strcmp(phase, "selecting"))
-		progress("%s %s: selecting: looked at %s, %s chosen", action, id, count_format(jint(r, "looked"), a), count_format(total, b));
+		progress("%s%s%s: selecting: looked at %s, %s chosen", action, blank, id, count_format(jint(r, "looked"), a), count_format(total, b));
 	else if (!strcmp(phase, "canary"))
-		progress("%s %s: canary, %s of %s put back, %s succeeded, %s failed again", action, id, a, count_format(first, b), ok, bad);
+		progress("%s%s%s: canary, %s of %s put back, %s succeeded, %s failed again", action, blank, id, a, count_format(first, b), ok, bad);
 	else if (!strcmp(phase, "waiting"))
-		progress("%s %s: waiting for the outcome of %s, %s succeeded, %s failed again", action, id, a, ok, bad);
+		progress("%s%s%s: waiting for the outcome of %s, %s succeeded, %s failed again", action, blank, id, a, ok, bad);
 	else if (!strcmp(action, "redrive"))
-		progress("%s %s: %s of %s put back, %s succeeded, %s failed again%s", action, id, a, count_format(total, b), ok, bad,
+		progress("%s%s%s: %s of %s put back, %s succeeded, %s failed again%s", action, blank, id, a, count_format(total, b), ok, bad,
 			 !strcmp(phase, "ramp") ? time_left(total - n, went, ms, left) : "");
 	else
-		progress("%s %s: %s of %s %s%s", action, id, a, count_format(total, b), past, time_left(total - n, went, ms, left));
+		progress("%s%s%s: %s of %s %s%s", action, blank, id, a, count_format(total, b), past, time_left(total - n, went, ms, left));
 }
 
 /*

@@ -97,7 +97,7 @@ enum dlq_code preview_run(struct client *cl, const struct selection *s, const ch
 			show_progress(out);
 	} while ((cursor || at < s->ids.n) && !out->scan.interrupted);
 	mem_free(cursor);
-	progress_end();
+	progress_clear();
 	return DLQ_OK;
 }
 
@@ -202,6 +202,8 @@ void preview_print(const struct preview *p)
 {
 	print_items(p, false, "what would change, for example");
 	print_items(p, true, "what would be skipped, for example");
+	if (p->scan.looked > p->selected)
+		print_count("looked at", p->scan.looked, "", "");
 	print_count("chosen", p->selected, "", "");
 	if (p->changed + p->unchanged + p->failed) {
 		print_count("changed", p->changed, term_green(), "");

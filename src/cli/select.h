@@ -11,6 +11,7 @@
 
 /* The filters under the names that mean the same everywhere. All that are given must hold. */
 #define SELECT_OPTIONS                                                                                              \
+	{"", NULL, "Filters"},                                                                                       \
 	{"queue", "QUEUE", "of this queue"},                                                                         \
 	{"group", "GROUP", "of this group of failures; the first characters of it are enough"},                     \
 	{"dead-reason", "REASON", "dead because of: permanent, max_attempts, lease_expired, expired, ..."},         \

@@ -97,7 +97,7 @@ static enum dlq_code decompress(struct lines *l, struct dlq_err *err)
 	size_t rc = ZSTD_decompressStream(l->zstd, &out, &in);
 
 	if (ZSTD_isError(rc))
-		return err_set(err, DLQ_STORE_CORRUPT, "%s is damaged after line %lld: %s", l->path, (long long)l->number, ZSTD_getErrorName(rc));
+		return err_set(err, DLQ_BAD_REQUEST, "%s is damaged after line %lld: %s", l->path, (long long)l->number, ZSTD_getErrorName(rc));
 	if (out.pos || in.pos)
 		l->frame_left = rc;
 	l->text.n += out.pos;
@@ -123,7 +123,7 @@ static enum dlq_code more_text(struct lines *l, bool *more, struct dlq_err *err)
 		code = decompress(l, err);
 	*more = l->text.n > before || !l->end || l->in.n;
 	if (!code && !*more && l->frame_left)
-		return err_set(err, DLQ_STORE_CORRUPT, "%s is cut off after line %lld: its last compressed frame is not complete", l->path,
+		return err_set(err, DLQ_BAD_REQUEST, "%s is cut off after line %lld: its last compressed frame is not complete", l->path,
 			       (long long)l->number);
 	return code;
 }

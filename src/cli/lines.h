@@ -12,7 +12,7 @@ struct lines;
 enum dlq_code lines_open(const char *path, struct lines **out, struct dlq_err *err) MUST_USE;
 /*
  * The next line that is not blank, without its line break, borrowed until the next call; *number counts from 1, blank ones too.
- * *line empty with DLQ_OK: the end. TOO_LARGE, SYSTEM, STORE_CORRUPT (damaged or cut compression).
+ * *line empty with DLQ_OK: the end. TOO_LARGE, SYSTEM, BAD_REQUEST (damaged or cut compression).
  */
 enum dlq_code lines_next(struct lines *l, struct str *line, int64_t *number, struct dlq_err *err) MUST_USE;
 void lines_close(struct lines *l); /* takes NULL */

@@ -82,7 +82,7 @@ static enum dlq_code write_all(struct sink *s, struct str bytes, struct dlq_err 
 			continue;
 		if (n < 0) {
 			s->closed = errno == EPIPE;
-			return err_set(err, errno == ENOSPC ? DLQ_STORE_FULL : DLQ_SYSTEM, "cannot write %s: %s", name_of(s), strerror(errno));
+			return err_set(err, DLQ_SYSTEM, "cannot write %s: %s", name_of(s), strerror(errno));
 		}
 		bytes.p += n;
 		bytes.n -= (size_t)n;
@@ -120,7 +120,7 @@ enum dlq_code sink_finish(struct sink *s, struct dlq_err *err)
 	if (!s->part)
 		return DLQ_OK;
 	if (fsync(s->fd))
-		return err_set(err, errno == ENOSPC ? DLQ_STORE_FULL : DLQ_SYSTEM, "cannot write %s: %s", s->part, strerror(errno));
+		return err_set(err, DLQ_SYSTEM, "cannot write %s: %s", s->part, strerror(errno));
 	int rc = renameat2(AT_FDCWD, s->part, AT_FDCWD, s->path, s->force ? 0 : RENAME_NOREPLACE);
 	if (rc && errno == EINVAL) /* a file system without that */
 		rc = rename(s->part, s->path);

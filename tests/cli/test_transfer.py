@@ -172,8 +172,8 @@ class Import(TransferTest):
         for name, data in (("cut.zst", whole[:-20]), ("bad.zst", whole[:200] + b"\0" * 50 + whole[250:]), ("head.zst", whole[:6])):
             with open(self.path(name), "wb") as f:
                 f.write(data)
-            self.cli("import", self.path(name), "--queue", other, "--yes", code=7)
-            self.assertIn("store_corrupt: ", self.err)
+            self.cli("import", self.path(name), "--queue", other, "--yes", code=2)
+            self.assertIn("bad_request: ", self.err)
             self.assertIn(name, self.err)
         self.cli("import", self.path("x.zst"), "--queue", other, "--yes")
         self.assertEqual(self.server.counts(other)["dead"], 500)

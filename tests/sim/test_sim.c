@@ -491,6 +491,7 @@ static void queue_put(struct sim *s, int q)
 	arena_release(&a);
 }
 
+/* Of the indexes of the archive. */
 static int64_t lines_in(const char *dir)
 {
 	int64_t n = 0;
@@ -498,7 +499,7 @@ static int64_t lines_in(const char *dir)
 	for (struct dirent *f; d && (f = readdir(d));) {
 		char path[600];
 		snprintf(path, sizeof(path), "%s/%s", dir, f->d_name);
-		FILE *in = f->d_name[0] == '.' ? NULL : fopen(path, "r");
+		FILE *in = strstr(f->d_name, ".index") ? fopen(path, "r") : NULL;
 		for (int c; in && (c = getc(in)) != EOF;)
 			n += c == '\n';
 		if (in)

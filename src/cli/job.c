@@ -194,10 +194,12 @@ static int report(struct cli *c, struct client *cl, const json_t *r)
 		show_edited(r);
 		printf("%s of %s were %s, the others were not touched\n", count_format(jint(r, "sent"), sent),
 		       count_format(jint(r, "total"), other), past);
+		fflush(stdout);
 		next_steps(r, true);
 	} else {
 		show_edited(r);
 		printf("%s %s, %s skipped (%s)\n", count_format(jint(r, "sent"), sent), past, count_format(jint(r, "skipped"), other), state);
+		fflush(stdout); /* what is said below stands below */
 		show_skipped(cl, r);
 		next_steps(r, false);
 	}

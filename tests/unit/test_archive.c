@@ -1,5 +1,6 @@
 /* The archive's files: their format, lists and finds, and what is damaged or of an earlier version. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -642,6 +643,60 @@ static void test_old_files(void **state)
 	ar_free(r);
 }
 
+/* ---- reading while it is written ---- */
+
+struct busy {
+	struct ar *r;
+	_Atomic int64_t committed; /* records below it are flushed */
+	enum dlq_code code;
+};
+
+static void *write_on(void *arg)
+{
+	struct busy *b = arg;
+	struct dlq_err err = {0};
+	int64_t no = 0;
+	for (int i = 0; i < 600 && !b->code; i++) {
+		for (int k = 0; k < 1 + i % 7 && !b->code; k++)
+			b->code = ar_add(b->r, i % 2 ? "q" : "r", no++, T0 + (i > 300 ? DAY : 0), 100, &err);
+		if (!b->code)
+			b->code = archive_flush(b->r->w, &err);
+		if (!b->code)
+			b->committed = no;
+	}
+	return NULL;
+}
+
+/* No error and nothing twice, and all that was there before a list began is in it. */
+static void test_while_written(void **state)
+{
+	(void)state;
+	struct ar *r = ar_new();
+	struct busy b = {.r = r};
+	pthread_t writer;
+	int64_t nos[4000];
+	char seen[4000];
+	int64_t before = 0;
+	assert_int_equal(pthread_create(&writer, NULL, write_on, &b), 0);
+	for (int round = 0; before < 2300 && round < 100000; round++) {
+		before = b.committed;
+		int n = ar_list(r, "", "", "", "", 100 + round % 900, nos, 4000);
+		memset(seen, 0, sizeof seen);
+		for (int i = 0; i < n; i++) {
+			assert_int_equal(seen[nos[i]], 0);
+			seen[nos[i]] = 1;
+		}
+		for (int64_t no = 0; no < before; no++)
+			assert_int_equal(seen[no], 1);
+		if (before)
+			assert_int_equal(ar_find(r, round * 37 % before, NULL), DLQ_OK);
+	}
+	pthread_join(writer, NULL);
+	assert_int_equal(b.code, DLQ_OK);
+	assert_true(before >= 2300);
+	ar_free(r);
+}
+
 /* ---- how fast, how small ---- */
 
 static int64_t now_us(void)
@@ -691,7 +746,7 @@ int main(void)
 	    cmocka_unit_test(test_list_refusals), cmocka_unit_test(test_bounds),       cmocka_unit_test(test_find),
 	    cmocka_unit_test(test_twice),        cmocka_unit_test(test_no_index),      cmocka_unit_test(test_wrong_index),
 	    cmocka_unit_test(test_damage),       cmocka_unit_test(test_foreign_frames), cmocka_unit_test(test_old_files),
-	    cmocka_unit_test(test_figures),
+	    cmocka_unit_test(test_while_written), cmocka_unit_test(test_figures),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

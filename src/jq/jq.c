@@ -246,8 +246,12 @@ static bool take_changed(struct exchange *x, struct jq_item *item)
 static bool take_answer(struct exchange *x)
 {
 	if (x->answer.kind == JQ_A_LIMIT) {
-		memcpy(&x->limit, x->payload, sizeof x->limit);
-		return x->limit >= JQ_LIMIT_TIME && x->limit <= JQ_LIMIT_CRASH;
+		uint32_t limit;
+		memcpy(&limit, x->payload, sizeof limit);
+		if (limit < JQ_LIMIT_TIME || limit > JQ_LIMIT_CRASH)
+			return false;
+		x->limit = limit;
+		return true;
 	}
 	if (x->n == 0) {
 		x->done = 1;

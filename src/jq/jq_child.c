@@ -63,7 +63,7 @@ static struct {
 	volatile int64_t deadline_us;
 	int64_t flushed_us;
 	long rss_kib;                 /* at the start; sanitized builds */
-	struct json_doc doc;
+	struct jtext_doc doc;
 	struct buf scratch;
 	struct arena arena;
 	struct buf message; /* the first of the compiler's */
@@ -322,13 +322,13 @@ static bool flush(void)
 /* ---- jq ---- */
 
 /* The value as jq has it. Recursion: JQ_DEPTH_MAX. */
-static jv value_of(const struct json_doc *d, uint32_t i)
+static jv value_of(const struct jtext_doc *d, uint32_t i)
 {
 	struct str s;
 	jv v;
-	switch (json_kind(d, i)) {
+	switch (jtext_kind(d, i)) {
 	case '"':
-		s = json_string(d, i, &state.scratch);
+		s = jtext_string(d, i, &state.scratch);
 		return jv_string_sized(s.p, (int)s.n);
 	case '[':
 		v = jv_array_sized((int)(d->nodes[i].n ? d->nodes[i].n : 1));
@@ -338,7 +338,7 @@ static jv value_of(const struct json_doc *d, uint32_t i)
 	case '{':
 		v = jv_object();
 		for (uint32_t k = i + 1; k < d->nodes[i].next; k = d->nodes[k + 1].next) {
-			s = json_string(d, k, &state.scratch);
+			s = jtext_string(d, k, &state.scratch);
 			jv key = jv_string_sized(s.p, (int)s.n);
 			v = jv_object_set(v, key, value_of(d, k + 1));
 		}
@@ -350,7 +350,7 @@ static jv value_of(const struct json_doc *d, uint32_t i)
 	case 'n':
 		return jv_null();
 	default:
-		return jv_number(json_number(d, i));
+		return jv_number(jtext_number(d, i));
 	}
 }
 
@@ -408,14 +408,14 @@ static void run_where(struct str head, struct str body)
 	jv message = jv_object();
 	if (head.n) {
 		jv_free(message);
-		if (json_parse(&state.doc, head, JQ_DEPTH_MAX, NULL) != JSON_FINE || json_kind(&state.doc, 0) != '{') {
+		if (jtext_parse(&state.doc, head, JQ_DEPTH_MAX, NULL) != JSON_FINE || jtext_kind(&state.doc, 0) != '{') {
 			fail("the message's own fields are not a JSON object; this is a fault in dlq");
 			return;
 		}
 		message = value_of(&state.doc, 0);
 	}
 	size_t at;
-	enum json_fault fault = json_parse(&state.doc, body, JQ_DEPTH_MAX, &at);
+	enum jtext_fault fault = jtext_parse(&state.doc, body, JQ_DEPTH_MAX, &at);
 	if (fault == JSON_DEEP) {
 		jv_free(message);
 		fail("the body nests deeper than %d levels (byte %zu)", JQ_DEPTH_MAX, at);
@@ -461,7 +461,7 @@ static void answer_edit(struct str body, jv v)
 static void run_edit(struct str body)
 {
 	size_t at;
-	enum json_fault fault = json_parse(&state.doc, body, JQ_DEPTH_MAX, &at);
+	enum jtext_fault fault = jtext_parse(&state.doc, body, JQ_DEPTH_MAX, &at);
 	if (fault == JSON_DEEP) {
 		fail("the body nests deeper than %d levels (byte %zu)", JQ_DEPTH_MAX, at);
 		return;
@@ -557,7 +557,7 @@ static void run_item(const struct jq_ask *ask, int64_t now)
 		run_edit((struct str){p + ask->head_n, ask->body_n});
 	state.in_from += sizeof *ask + ask->head_n + ask->body_n;
 	if (state.doc.cap * sizeof state.doc.nodes[0] > KEPT_BYTES)
-		json_release(&state.doc);
+		jtext_release(&state.doc);
 	if (state.scratch.cap > KEPT_BYTES)
 		buf_release(&state.scratch);
 }
@@ -623,8 +623,10 @@ static bool take_hello(void)
 
 int jq_child_main(void)
 {
+	static char *nothing[] = {NULL};
 	rlim_t base = address_space();
 	state.parent = getppid();
+	environ = nothing; /* it is empty already when jq/jq.c is the parent */
 	state.in.max = state.out.max = state.scratch.max = (size_t)INT32_MAX;
 	const char *refused = drop_privileges();
 	if (!take_hello())

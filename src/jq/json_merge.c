@@ -16,7 +16,7 @@
 
 /* A step of a path: a member by its key, or an element. */
 struct step {
-	const struct json_doc *doc;
+	const struct jtext_doc *doc;
 	uint32_t key; /* NONE: an element */
 	uint32_t index;
 };
@@ -28,7 +28,7 @@ struct lossy {
 };
 
 struct merge {
-	struct json_doc o, e; /* the original and what jq made of it */
+	struct jtext_doc o, e; /* the original and what jq made of it */
 	struct buf out;
 	struct arena *a;
 	struct json_merge_out *res;
@@ -61,7 +61,7 @@ static void add_step(struct merge *m, struct buf *b, struct step s)
 		buf_addf(b, b->n ? "[%u]" : ".[%u]", s.index);
 		return;
 	}
-	struct str name = json_string(s.doc, s.key, &m->scratch);
+	struct str name = jtext_string(s.doc, s.key, &m->scratch);
 	if (is_name(name)) {
 		buf_addc(b, '.');
 		buf_adds(b, str_cut(name, PATH_SHOWN_MAX));
@@ -75,10 +75,10 @@ static void add_step(struct merge *m, struct buf *b, struct step s)
 }
 
 /* The steps from node `from` down to `target` inside it. */
-static void add_steps_to(struct merge *m, struct buf *b, const struct json_doc *d, uint32_t from, uint32_t target)
+static void add_steps_to(struct merge *m, struct buf *b, const struct jtext_doc *d, uint32_t from, uint32_t target)
 {
-	while (from < target && (json_kind(d, from) == '{' || json_kind(d, from) == '[')) {
-		bool object = json_kind(d, from) == '{';
+	while (from < target && (jtext_kind(d, from) == '{' || jtext_kind(d, from) == '[')) {
+		bool object = jtext_kind(d, from) == '{';
 		uint32_t child = from + 1, index = 0;
 		while (target >= d->nodes[object ? child + 1 : child].next) {
 			child = d->nodes[object ? child + 1 : child].next;
@@ -144,10 +144,10 @@ static void find_lossy(struct merge *m)
 	size_t cap = 0;
 	m->lossy_known = true;
 	for (uint32_t i = 0; i < m->o.n; i++) {
-		if (json_kind(&m->o, i) != 0)
+		if (jtext_kind(&m->o, i) != 0)
 			continue;
-		double v = json_number(&m->o, i);
-		if (!json_loses_digits(json_span(&m->o, i), v))
+		double v = jtext_number(&m->o, i);
+		if (!jtext_loses_digits(jtext_span(&m->o, i), v))
 			continue;
 		if (m->n_lossy == cap) {
 			cap = cap ? cap * 2 : 16;
@@ -181,18 +181,18 @@ static void warn(struct merge *m, const struct lossy *l, struct str now, uint32_
 	struct str old_path = finish_path(m, &was);
 	add_path(m, &is);
 	add_steps_to(m, &is, &m->e, from, at);
-	struct str new_path = finish_path(m, &is), old = json_span(&m->o, l->node);
+	struct str new_path = finish_path(m, &is), old = jtext_span(&m->o, l->node);
 	bool cut = old.n > NUMBER_SHOWN_MAX;
 	old = str_cut(old, NUMBER_SHOWN_MAX);
 	m->res->warning = arena_fmt(m->a, STR_FMT "%s (" STR_FMT ") became " STR_FMT " %s " STR_FMT, STR_ARG(old), cut ? "..." : "",
-	                            STR_ARG(old_path), STR_ARG(now), json_kind(&m->e, at) == '"' ? "in the text at" : "at",
+	                            STR_ARG(old_path), STR_ARG(now), jtext_kind(&m->e, at) == '"' ? "in the text at" : "at",
 	                            STR_ARG(new_path));
 }
 
 /* A text may hold what was a number: "id-12345678901234567000". */
 static void check_text(struct merge *m, uint32_t from, uint32_t at)
 {
-	struct str s = json_span(&m->e, at);
+	struct str s = jtext_span(&m->e, at);
 	for (size_t i = 0; i < s.n && !m->res->warning.n;) {
 		size_t k = i;
 		while (k < s.n && s.p[k] >= '0' && s.p[k] <= '9')
@@ -207,10 +207,10 @@ static void check_text(struct merge *m, uint32_t from, uint32_t at)
 				l = lossy_of(m, -v);
 			/* The digits themselves may be there: then nothing was lost. */
 			struct str digits = {s.p + i, k - i};
-			struct str old = l ? json_span(&m->o, l->node) : digits;
+			struct str old = l ? jtext_span(&m->o, l->node) : digits;
 			if (old.p[0] == '-')
 				old = (struct str){old.p + 1, old.n - 1};
-			if (!json_same_decimal(digits, old))
+			if (!jtext_same_decimal(digits, old))
 				warn(m, l, digits, from, at);
 		}
 		i = k > i ? k : i + 1;
@@ -224,10 +224,10 @@ static void check_numbers(struct merge *m, uint32_t at)
 		find_lossy(m);
 	for (uint32_t i = at; i < m->e.nodes[at].next && m->n_lossy && !m->res->warning.n; i++) {
 		const struct lossy *l;
-		if (json_kind(&m->e, i) == '"') {
+		if (jtext_kind(&m->e, i) == '"') {
 			check_text(m, at, i);
-		} else if (json_kind(&m->e, i) == 0 && (l = lossy_of(m, json_number(&m->e, i)))) {
-			warn(m, l, json_span(&m->e, i), at, i);
+		} else if (jtext_kind(&m->e, i) == 0 && (l = lossy_of(m, jtext_number(&m->e, i)))) {
+			warn(m, l, jtext_span(&m->e, i), at, i);
 		}
 	}
 }
@@ -237,7 +237,7 @@ static void check_numbers(struct merge *m, uint32_t at)
 static void write_new(struct merge *m, uint32_t e)
 {
 	check_numbers(m, e);
-	buf_adds(&m->out, json_span(&m->e, e));
+	buf_adds(&m->out, jtext_span(&m->e, e));
 }
 
 static void write_old(struct merge *m, size_t from, size_t to)
@@ -267,7 +267,7 @@ static struct str old_text(const struct merge *m, size_t from, size_t to)
 static void style_of(const struct merge *m, struct items *it, bool object)
 {
 	const struct item *first = &it->v[0], *last = &it->v[it->n - 1];
-	const struct json_node *nodes = m->o.nodes;
+	const struct jtext_node *nodes = m->o.nodes;
 	it->first_space = old_text(m, first->space, nodes[first->node].at);
 	it->last_tail = old_text(m, nodes[last->value].end, last->tail);
 	it->colon = object ? old_text(m, nodes[last->node].end, nodes[last->value].at) : STR(":");
@@ -282,8 +282,8 @@ static void style_of(const struct merge *m, struct items *it, bool object)
 /* The items of container o; released by the caller with mem_free(it->v). */
 static void items_of(const struct merge *m, uint32_t o, struct items *it)
 {
-	const struct json_node *nodes = m->o.nodes;
-	bool object = json_kind(&m->o, o) == '{';
+	const struct jtext_node *nodes = m->o.nodes;
+	bool object = jtext_kind(&m->o, o) == '{';
 	*it = (struct items){.n = nodes[o].n, .colon = STR(":"), .first_space = STR(""), .next_space = STR(""), .last_tail = STR("")};
 	it->v = mem_array(it->n, sizeof it->v[0]);
 	uint32_t node = o + 1, space = nodes[o].at + 1;
@@ -334,8 +334,8 @@ static void push(struct merge *m, struct step s)
 static void write_added_member(struct merge *m, const struct items *it, uint32_t key)
 {
 	push(m, (struct step){&m->e, key, 0});
-	note_change(m, STR(""), json_span(&m->e, key + 1));
-	buf_adds(&m->out, json_span(&m->e, key));
+	note_change(m, STR(""), jtext_span(&m->e, key + 1));
+	buf_adds(&m->out, jtext_span(&m->e, key));
 	buf_adds(&m->out, it->colon);
 	write_new(m, key + 1);
 	m->depth--;
@@ -344,7 +344,7 @@ static void write_added_member(struct merge *m, const struct items *it, uint32_t
 /* An old member that stays; `key` is its member in the answer, if it is the last with its key: the one that jq saw. */
 static void write_kept_member(struct merge *m, const struct item *item, uint32_t key)
 {
-	const struct json_node *nodes = m->o.nodes;
+	const struct jtext_node *nodes = m->o.nodes;
 	write_old(m, nodes[item->node].at, nodes[item->value].at);
 	if (key == NONE) {
 		write_old(m, nodes[item->value].at, nodes[item->value].end);
@@ -358,26 +358,26 @@ static void write_kept_member(struct merge *m, const struct item *item, uint32_t
 static void note_removed_member(struct merge *m, const struct item *item)
 {
 	push(m, (struct step){&m->o, item->node, 0});
-	note_change(m, json_span(&m->o, item->value), STR(""));
+	note_change(m, jtext_span(&m->o, item->value), STR(""));
 	m->depth--;
 }
 
 static void merge_object(struct merge *m, uint32_t o, uint32_t e)
 {
 	struct items it;
-	struct json_index old = {0}, new = {0};
+	struct jtext_index old = {0}, new = {0};
 	items_of(m, o, &it);
-	json_index_fill(&old, &m->o, o);
-	json_index_fill(&new, &m->e, e);
+	jtext_index_fill(&old, &m->o, o);
+	jtext_index_fill(&new, &m->e, e);
 	uint32_t left = 0, k = 0; /* items to be written, and written */
 	for (uint32_t i = 0; i < it.n; i++)
-		left += json_index_find(&new, &m->e, &m->o, it.v[i].node) != NONE;
+		left += jtext_index_find(&new, &m->e, &m->o, it.v[i].node) != NONE;
 	for (uint32_t x = e + 1; x < m->e.nodes[e].next; x = m->e.nodes[x + 1].next)
-		left += json_index_find(&old, &m->o, &m->e, x) == NONE;
+		left += jtext_index_find(&old, &m->o, &m->e, x) == NONE;
 	buf_addc(&m->out, '{');
 	for (uint32_t i = 0; i < it.n; i++) {
-		uint32_t key = json_index_find(&new, &m->e, &m->o, it.v[i].node);
-		bool seen = json_index_find(&old, &m->o, &m->o, it.v[i].node) == it.v[i].node;
+		uint32_t key = jtext_index_find(&new, &m->e, &m->o, it.v[i].node);
+		bool seen = jtext_index_find(&old, &m->o, &m->o, it.v[i].node) == it.v[i].node;
 		if (key == NONE) {
 			note_removed_member(m, &it.v[i]);
 			continue;
@@ -387,15 +387,15 @@ static void merge_object(struct merge *m, uint32_t o, uint32_t e)
 		write_back(m, &it, i, k == left);
 	}
 	for (uint32_t x = e + 1; x < m->e.nodes[e].next; x = m->e.nodes[x + 1].next) {
-		if (json_index_find(&old, &m->o, &m->e, x) != NONE)
+		if (jtext_index_find(&old, &m->o, &m->e, x) != NONE)
 			continue;
 		write_front(m, &it, k++, NONE);
 		write_added_member(m, &it, x);
 		write_back(m, &it, NONE, k == left);
 	}
 	buf_addc(&m->out, '}');
-	json_index_release(&old);
-	json_index_release(&new);
+	jtext_index_release(&old);
+	jtext_index_release(&new);
 	mem_free(it.v);
 }
 
@@ -421,7 +421,7 @@ static void take(struct pairing *p, uint32_t x, uint32_t i, bool same)
 
 static bool equals(const struct merge *m, const struct pairing *p, uint32_t i, uint32_t x)
 {
-	return json_equal(&m->o, p->it.v[i].value, &m->e, p->new[x]);
+	return jtext_equal(&m->o, p->it.v[i].value, &m->e, p->new[x]);
 }
 
 /* Equal elements at both ends. Returns where the middle of the new ones ends. */
@@ -494,12 +494,12 @@ static void note_array_changes(struct merge *m, const struct pairing *p, uint32_
 		before = p->from[x];
 	}
 	if (moved)
-		note_change(m, json_span(&m->o, o), json_span(&m->e, e));
+		note_change(m, jtext_span(&m->o, o), jtext_span(&m->e, e));
 	for (uint32_t i = 0; i < p->it.n; i++) {
 		if (p->used[i])
 			continue;
 		push(m, (struct step){&m->o, NONE, i});
-		note_change(m, json_span(&m->o, p->it.v[i].value), STR(""));
+		note_change(m, jtext_span(&m->o, p->it.v[i].value), STR(""));
 		m->depth--;
 	}
 }
@@ -509,7 +509,7 @@ static void write_element(struct merge *m, const struct pairing *p, uint32_t x)
 	uint32_t i = p->from[x];
 	push(m, (struct step){&m->e, NONE, x});
 	if (i == NONE) {
-		note_change(m, STR(""), json_span(&m->e, p->new[x]));
+		note_change(m, STR(""), jtext_span(&m->e, p->new[x]));
 		write_new(m, p->new[x]);
 	} else if (p->same[x]) {
 		write_old(m, m->o.nodes[p->it.v[i].value].at, m->o.nodes[p->it.v[i].value].end);
@@ -559,15 +559,15 @@ static void merge_array(struct merge *m, uint32_t o, uint32_t e)
 /* Writes the answer's value e, with the bytes of the original's value o where they are equal. Recursion: the depth of documents. */
 static void merge_value(struct merge *m, uint32_t o, uint32_t e)
 {
-	char kind = json_kind(&m->o, o);
-	if (json_equal(&m->o, o, &m->e, e)) {
+	char kind = jtext_kind(&m->o, o);
+	if (jtext_equal(&m->o, o, &m->e, e)) {
 		write_old(m, m->o.nodes[o].at, m->o.nodes[o].end);
-	} else if (kind == '{' && json_kind(&m->e, e) == '{') {
+	} else if (kind == '{' && jtext_kind(&m->e, e) == '{') {
 		merge_object(m, o, e);
-	} else if (kind == '[' && json_kind(&m->e, e) == '[') {
+	} else if (kind == '[' && jtext_kind(&m->e, e) == '[') {
 		merge_array(m, o, e);
 	} else {
-		note_change(m, json_span(&m->o, o), json_span(&m->e, e));
+		note_change(m, jtext_span(&m->o, o), jtext_span(&m->e, e));
 		write_new(m, e);
 	}
 }
@@ -575,9 +575,9 @@ static void merge_value(struct merge *m, uint32_t o, uint32_t e)
 static enum dlq_code parse_both(struct merge *m, struct str original, struct str edited, int depth_max, struct dlq_err *err)
 {
 	size_t at;
-	enum json_fault fault = json_parse(&m->o, original, depth_max, &at);
+	enum jtext_fault fault = jtext_parse(&m->o, original, depth_max, &at);
 	if (fault == JSON_FINE) {
-		fault = json_parse(&m->e, edited, depth_max, &at);
+		fault = jtext_parse(&m->e, edited, depth_max, &at);
 		if (fault != JSON_FINE)
 			return err_set(err, DLQ_INVALID_JSON, "the edited document nests deeper than %d levels, or is not JSON, at byte %zu",
 			               depth_max, at);
@@ -599,8 +599,8 @@ enum dlq_code json_merge(struct str original, struct str edited, int depth_max, 
 	enum dlq_code code = parse_both(m, original, edited, depth_max, err);
 	if (code != DLQ_OK)
 		goto out;
-	json_hash(&m->o);
-	json_hash(&m->e);
+	jtext_hash(&m->o);
+	jtext_hash(&m->e);
 	write_old(m, 0, m->o.nodes[0].at);
 	merge_value(m, 0, 0);
 	write_old(m, m->o.nodes[0].end, original.n);
@@ -609,8 +609,8 @@ enum dlq_code json_merge(struct str original, struct str edited, int depth_max, 
 	else if (out->changed)
 		out->text = arena_str(a, buf_str(&m->out));
 out:
-	json_release(&m->o);
-	json_release(&m->e);
+	jtext_release(&m->o);
+	jtext_release(&m->e);
 	buf_release(&m->out);
 	buf_release(&m->scratch);
 	mem_free(m->lossy);

@@ -1,4 +1,4 @@
-/* json_number.c - numbers of jq/json_text.h: their doubles, and whether the double still is the number. */
+/* jtext_number.c - numbers of jq/json_text.h: their doubles, and whether the double still is the number. */
 #include "jq/json_text.h"
 
 #include <stdio.h>
@@ -19,9 +19,9 @@ static double to_double(struct str s)
 	return v;
 }
 
-double json_number(const struct json_doc *d, uint32_t i)
+double jtext_number(const struct jtext_doc *d, uint32_t i)
 {
-	struct str s = json_span(d, i);
+	struct str s = jtext_span(d, i);
 	size_t from = s.p[0] == '-';
 	uint64_t v = 0;
 	if (s.n - from > PLAIN_DIGITS)
@@ -73,7 +73,7 @@ static struct decimal decimal_of(struct str s)
 	return d;
 }
 
-bool json_same_decimal(struct str a, struct str b)
+bool jtext_same_decimal(struct str a, struct str b)
 {
 	struct decimal x = decimal_of(a), y = decimal_of(b);
 	if (x.from == x.to || y.from == y.to)
@@ -91,7 +91,7 @@ bool json_same_decimal(struct str a, struct str b)
 	}
 }
 
-bool json_loses_digits(struct str s, double value)
+bool jtext_loses_digits(struct str s, double value)
 {
 	/* Without an exponent and this short there is nothing to lose. */
 	if (s.n <= PLAIN_DIGITS && !memchr(s.p, 'e', s.n) && !memchr(s.p, 'E', s.n))
@@ -99,10 +99,12 @@ bool json_loses_digits(struct str s, double value)
 	if (value > __DBL_MAX__ || value < -__DBL_MAX__)
 		return true;
 	char text[40];
-	for (int precision = PLAIN_DIGITS; precision <= 17; precision++) {
+	/* The shortest text that is the value, as jq writes it. The smallest doubles have fewer digits than others. */
+	bool small = value > -__DBL_MIN__ && value < __DBL_MIN__;
+	for (int precision = small ? 1 : PLAIN_DIGITS; precision <= 17; precision++) {
 		snprintf(text, sizeof text, "%.*g", precision, value);
 		if (strtod(text, NULL) == value)
 			break;
 	}
-	return !json_same_decimal(s, str_of(text));
+	return !jtext_same_decimal(s, str_of(text));
 }

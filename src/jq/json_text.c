@@ -8,7 +8,7 @@ struct parser {
 	struct str s;
 	size_t i;
 	int depth, depth_max;
-	struct json_doc *d;                        /* NULL: only checked */
+	struct jtext_doc *d;                        /* NULL: only checked */
 	bool object[JSON_DEPTH_CAP];               /* what is open */
 	uint32_t open[JSON_DEPTH_CAP];             /* its node */
 };
@@ -26,14 +26,14 @@ static void skip_space(struct parser *p)
 
 static uint32_t add_node(struct parser *p, size_t at)
 {
-	struct json_doc *d = p->d;
+	struct jtext_doc *d = p->d;
 	if (!d)
 		return 0;
 	if (d->n == d->cap) {
 		d->cap = d->cap ? d->cap * 2 : 64;
 		d->nodes = mem_grow(d->nodes, d->cap, sizeof d->nodes[0]);
 	}
-	d->nodes[d->n] = (struct json_node){.at = (uint32_t)at, .next = d->n + 1};
+	d->nodes[d->n] = (struct jtext_node){.at = (uint32_t)at, .next = d->n + 1};
 	return d->n++;
 }
 
@@ -206,7 +206,7 @@ static void close_container(struct parser *p)
 	p->depth--;
 	if (!p->d)
 		return;
-	struct json_node *node = &p->d->nodes[p->open[p->depth]];
+	struct jtext_node *node = &p->d->nodes[p->open[p->depth]];
 	node->end = (uint32_t)p->i;
 	node->next = p->d->n;
 }
@@ -243,7 +243,7 @@ static enum after after_value(struct parser *p)
 	return AFTER_END;
 }
 
-static enum json_fault document(struct parser *p)
+static enum jtext_fault document(struct parser *p)
 {
 	for (;;) {
 		skip_space(p);
@@ -269,7 +269,7 @@ static enum json_fault document(struct parser *p)
 	}
 }
 
-static enum json_fault parse(struct json_doc *d, struct str s, int depth_max, size_t *at)
+static enum jtext_fault parse(struct jtext_doc *d, struct str s, int depth_max, size_t *at)
 {
 	struct parser p;
 	p.s = s;
@@ -277,7 +277,7 @@ static enum json_fault parse(struct json_doc *d, struct str s, int depth_max, si
 	p.depth = 0;
 	p.depth_max = depth_max < JSON_DEPTH_CAP ? depth_max : JSON_DEPTH_CAP;
 	p.d = d;
-	enum json_fault fault = JSON_WRONG;
+	enum jtext_fault fault = JSON_WRONG;
 	if (s.n < (size_t)INT32_MAX) {
 		if (s.n >= 3 && memcmp(s.p, "\xef\xbb\xbf", 3) == 0)
 			p.i = 3;
@@ -292,7 +292,7 @@ static enum json_fault parse(struct json_doc *d, struct str s, int depth_max, si
 	return fault;
 }
 
-enum json_fault json_parse(struct json_doc *d, struct str s, int depth_max, size_t *at)
+enum jtext_fault jtext_parse(struct jtext_doc *d, struct str s, int depth_max, size_t *at)
 {
 	d->text = s;
 	d->n = 0;
@@ -304,19 +304,19 @@ bool json_check(struct str s, int depth_max, size_t *at)
 	return parse(NULL, s, depth_max, at) == JSON_FINE;
 }
 
-void json_release(struct json_doc *d)
+void jtext_release(struct jtext_doc *d)
 {
 	mem_free(d->nodes);
-	*d = (struct json_doc){0};
+	*d = (struct jtext_doc){0};
 }
 
-struct str json_span(const struct json_doc *d, uint32_t i)
+struct str jtext_span(const struct jtext_doc *d, uint32_t i)
 {
-	const struct json_node *node = &d->nodes[i];
+	const struct jtext_node *node = &d->nodes[i];
 	return (struct str){d->text.p + node->at, node->end - node->at};
 }
 
-char json_kind(const struct json_doc *d, uint32_t i)
+char jtext_kind(const struct jtext_doc *d, uint32_t i)
 {
 	char c = d->text.p[d->nodes[i].at];
 	return c == '-' || (c >= '0' && c <= '9') ? 0 : c;
@@ -371,9 +371,9 @@ struct walk {
 	size_t n, k; /* of chars: there, given */
 };
 
-static struct walk walk_of(const struct json_doc *d, uint32_t i)
+static struct walk walk_of(const struct jtext_doc *d, uint32_t i)
 {
-	struct str s = json_span(d, i);
+	struct str s = jtext_span(d, i);
 	return (struct walk){.p = s.p + 1, .end = s.p + s.n - 1};
 }
 
@@ -396,9 +396,9 @@ static int walk_next(struct walk *w)
 	return c == 'b' ? '\b' : c == 'f' ? '\f' : c == 'n' ? '\n' : c == 'r' ? '\r' : c == 't' ? '\t' : (unsigned char)c;
 }
 
-struct str json_string(const struct json_doc *d, uint32_t i, struct buf *scratch)
+struct str jtext_string(const struct jtext_doc *d, uint32_t i, struct buf *scratch)
 {
-	struct str s = json_span(d, i);
+	struct str s = jtext_span(d, i);
 	if (!d->nodes[i].n)
 		return (struct str){s.p + 1, s.n - 2};
 	struct walk w = walk_of(d, i);
@@ -410,10 +410,10 @@ struct str json_string(const struct json_doc *d, uint32_t i, struct buf *scratch
 
 /* ---- equal as jq sees it ---- */
 
-static bool same_string(const struct json_doc *a, uint32_t i, const struct json_doc *b, uint32_t k)
+static bool same_string(const struct jtext_doc *a, uint32_t i, const struct jtext_doc *b, uint32_t k)
 {
 	if (!a->nodes[i].n && !b->nodes[k].n)
-		return str_eq(json_span(a, i), json_span(b, k));
+		return str_eq(jtext_span(a, i), jtext_span(b, k));
 	struct walk x = walk_of(a, i), y = walk_of(b, k);
 	for (;;) {
 		int c = walk_next(&x);
@@ -430,7 +430,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint64_t hash_string(const struct json_doc *d, uint32_t i)
+static uint64_t hash_string(const struct jtext_doc *d, uint32_t i)
 {
 	struct walk w = walk_of(d, i);
 	uint64_t h = 0xcbf29ce484222325ull;
@@ -444,16 +444,16 @@ static uint64_t hash_string(const struct json_doc *d, uint32_t i)
 	return mix(h, '"');
 }
 
-static double jq_number(const struct json_doc *d, uint32_t i)
+static double jq_number(const struct jtext_doc *d, uint32_t i)
 {
-	double v = json_number(d, i);
+	double v = jtext_number(d, i);
 	return v > __DBL_MAX__ ? __DBL_MAX__ : v < -__DBL_MAX__ ? -__DBL_MAX__ : v == 0 ? 0 : v;
 }
 
-static uint64_t hash_of(struct json_index *ix, const struct json_doc *d, uint32_t i)
+static uint64_t hash_of(struct jtext_index *ix, const struct jtext_doc *d, uint32_t i)
 {
-	const struct json_node *node = &d->nodes[i];
-	char kind = json_kind(d, i);
+	const struct jtext_node *node = &d->nodes[i];
+	char kind = jtext_kind(d, i);
 	uint64_t h = mix((uint64_t)kind, 1);
 	double v;
 	switch (kind) {
@@ -465,7 +465,7 @@ static uint64_t hash_of(struct json_index *ix, const struct json_doc *d, uint32_
 		return h;
 	case '{':
 		/* A sum, since the order of members means nothing. */
-		json_index_fill(ix, d, i);
+		jtext_index_fill(ix, d, i);
 		for (uint32_t s = 0; s < ix->cap; s++)
 			if (ix->slots[s] != UINT32_MAX)
 				h += mix(d->nodes[ix->slots[s]].hash, d->nodes[ix->slots[s] + 1].hash);
@@ -479,28 +479,28 @@ static uint64_t hash_of(struct json_index *ix, const struct json_doc *d, uint32_
 	}
 }
 
-void json_hash(struct json_doc *d)
+void jtext_hash(struct jtext_doc *d)
 {
-	struct json_index ix = {0};
+	struct jtext_index ix = {0};
 	/* From the end: what is inside a value comes before it. */
 	for (uint32_t i = d->n; i-- > 0;)
 		d->nodes[i].hash = hash_of(&ix, d, i);
-	json_index_release(&ix);
+	jtext_index_release(&ix);
 }
 
-static bool same_array(const struct json_doc *a, uint32_t i, const struct json_doc *b, uint32_t k)
+static bool same_array(const struct jtext_doc *a, uint32_t i, const struct jtext_doc *b, uint32_t k)
 {
 	if (a->nodes[i].n != b->nodes[k].n)
 		return false;
 	uint32_t x = i + 1, y = k + 1;
 	for (; x < a->nodes[i].next; x = a->nodes[x].next, y = b->nodes[y].next)
-		if (!json_equal(a, x, b, y))
+		if (!jtext_equal(a, x, b, y))
 			return false;
 	return true;
 }
 
 /* The same keys in the same order, as mostly. */
-static bool keys_in_order(const struct json_doc *a, uint32_t i, const struct json_doc *b, uint32_t k)
+static bool keys_in_order(const struct jtext_doc *a, uint32_t i, const struct jtext_doc *b, uint32_t k)
 {
 	uint32_t x = i + 1, y = k + 1;
 	if (a->nodes[i].n != b->nodes[k].n)
@@ -511,20 +511,20 @@ static bool keys_in_order(const struct json_doc *a, uint32_t i, const struct jso
 	return true;
 }
 
-static bool values_in_order(const struct json_doc *a, uint32_t i, const struct json_doc *b, uint32_t k)
+static bool values_in_order(const struct jtext_doc *a, uint32_t i, const struct jtext_doc *b, uint32_t k)
 {
 	uint32_t x = i + 1, y = k + 1;
 	for (; x < a->nodes[i].next; x = a->nodes[x + 1].next, y = b->nodes[y + 1].next)
-		if (!json_equal(a, x + 1, b, y + 1))
+		if (!jtext_equal(a, x + 1, b, y + 1))
 			return false;
 	return true;
 }
 
-static bool same_object(const struct json_doc *a, uint32_t i, const struct json_doc *b, uint32_t k)
+static bool same_object(const struct jtext_doc *a, uint32_t i, const struct jtext_doc *b, uint32_t k)
 {
-	struct json_index ia = {0}, ib = {0};
-	json_index_fill(&ia, a, i);
-	json_index_fill(&ib, b, k);
+	struct jtext_index ia = {0}, ib = {0};
+	jtext_index_fill(&ia, a, i);
+	jtext_index_fill(&ib, b, k);
 	uint32_t na = 0, nb = 0;
 	bool same = true;
 	for (uint32_t s = 0; s < ib.cap; s++)
@@ -532,22 +532,22 @@ static bool same_object(const struct json_doc *a, uint32_t i, const struct json_
 	for (uint32_t s = 0; s < ia.cap && same; s++) {
 		if (ia.slots[s] == UINT32_MAX)
 			continue;
-		uint32_t y = json_index_find(&ib, b, a, ia.slots[s]);
-		same = y != UINT32_MAX && json_equal(a, ia.slots[s] + 1, b, y + 1);
+		uint32_t y = jtext_index_find(&ib, b, a, ia.slots[s]);
+		same = y != UINT32_MAX && jtext_equal(a, ia.slots[s] + 1, b, y + 1);
 		na++;
 	}
-	json_index_release(&ia);
-	json_index_release(&ib);
+	jtext_index_release(&ia);
+	jtext_index_release(&ib);
 	return same && na == nb;
 }
 
-bool json_equal(const struct json_doc *a, uint32_t i, const struct json_doc *b, uint32_t k)
+bool jtext_equal(const struct jtext_doc *a, uint32_t i, const struct jtext_doc *b, uint32_t k)
 {
-	if (a->nodes[i].hash != b->nodes[k].hash || json_kind(a, i) != json_kind(b, k))
+	if (a->nodes[i].hash != b->nodes[k].hash || jtext_kind(a, i) != jtext_kind(b, k))
 		return false;
-	if (str_eq(json_span(a, i), json_span(b, k)))
+	if (str_eq(jtext_span(a, i), jtext_span(b, k)))
 		return true;
-	switch (json_kind(a, i)) {
+	switch (jtext_kind(a, i)) {
 	case '"':
 		return same_string(a, i, b, k);
 	case '[':
@@ -561,7 +561,7 @@ bool json_equal(const struct json_doc *a, uint32_t i, const struct json_doc *b, 
 	}
 }
 
-void json_index_fill(struct json_index *ix, const struct json_doc *d, uint32_t object)
+void jtext_index_fill(struct jtext_index *ix, const struct jtext_doc *d, uint32_t object)
 {
 	uint32_t cap = 2;
 	while (cap < 2 * d->nodes[object].n)
@@ -581,7 +581,7 @@ void json_index_fill(struct json_index *ix, const struct json_doc *d, uint32_t o
 	}
 }
 
-uint32_t json_index_find(const struct json_index *ix, const struct json_doc *d, const struct json_doc *e, uint32_t k)
+uint32_t jtext_index_find(const struct jtext_index *ix, const struct jtext_doc *d, const struct jtext_doc *e, uint32_t k)
 {
 	for (uint32_t s = (uint32_t)e->nodes[k].hash & (ix->cap - 1); ix->slots[s] != UINT32_MAX; s = (s + 1) & (ix->cap - 1))
 		if (d->nodes[ix->slots[s]].hash == e->nodes[k].hash && same_string(d, ix->slots[s], e, k))
@@ -589,8 +589,8 @@ uint32_t json_index_find(const struct json_index *ix, const struct json_doc *d, 
 	return UINT32_MAX;
 }
 
-void json_index_release(struct json_index *ix)
+void jtext_index_release(struct jtext_index *ix)
 {
 	mem_free(ix->slots);
-	*ix = (struct json_index){0};
+	*ix = (struct jtext_index){0};
 }

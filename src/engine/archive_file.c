@@ -21,6 +21,7 @@
 #define FRAME_LINES 4096
 #define LEVEL 3
 #define REPAIR_FLUSH ((size_t)1 << 20)
+#define COVERS_LINES 1000
 
 /* What is gathered for one file. */
 struct part {
@@ -145,15 +146,15 @@ static enum dlq_code size_of(int fd, const char *path, int64_t *n, struct dlq_er
 
 /* ---- what the index knows ---- */
 
-/* The last line for which `good` holds: where it ends, and its frame. Both 0 when there is none. */
-static bool index_last(int fd, int64_t size, bool (*good)(const struct archive_place *, void *), void *ctx,
+/* The last one of the newest `max` lines for which `good` holds: where it ends, and its frame. Both 0 when there is none. */
+static bool index_last(int fd, int64_t size, int64_t max, bool (*good)(const struct archive_place *, void *), void *ctx,
                        int64_t *line_end, int64_t *frame_end)
 {
 	struct archive_back b;
 	struct arena a = {0};
-	bool more = true, ok = archive_back_init(&b, fd, size);
+	bool more = true, ok = archive_back_init(&b, fd, size, ARCHIVE_INDEX_LINE_MAX);
 	*line_end = *frame_end = 0;
-	while (ok && more) {
+	while (ok && more && max-- > 0) {
 		int64_t at;
 		size_t n;
 		struct str text;
@@ -185,7 +186,7 @@ bool archive_index_covers(int index_fd, int64_t *end)
 {
 	struct stat st;
 	int64_t line_end;
-	return !fstat(index_fd, &st) && index_last(index_fd, st.st_size, any_place, NULL, &line_end, end);
+	return !fstat(index_fd, &st) && index_last(index_fd, st.st_size, COVERS_LINES, any_place, NULL, &line_end, end);
 }
 
 static bool is_last_line(const struct archive_place *p, void *ctx)
@@ -327,7 +328,7 @@ static enum dlq_code repair(struct day_file *f, struct dlq_err *err)
 	/* What a killed process has written may not be on the disk yet, and no index may know more than the disk. */
 	if (fdatasync(f->data))
 		return sys_fail(err, "sync", f->data_path);
-	if (!index_last(f->index, f->index_n, is_true, f, &line_end, &frame_end))
+	if (!index_last(f->index, f->index_n, INT64_MAX, is_true, f, &line_end, &frame_end))
 		return sys_fail(err, "read", f->index_path);
 	enum dlq_code c = cut(f->index, &f->index_n, line_end, f->index_path, err);
 	if (!c)
@@ -347,7 +348,7 @@ static enum dlq_code check(struct day_file *f, struct dlq_err *err)
 		return DLQ_OK;
 	if (f->index_n && !archive_pread(f->index, &eol, 1, f->index_n - 1))
 		return sys_fail(err, "read", f->index_path);
-	if (!index_last(f->index, f->index_n, is_last_line, f, &line_end, &frame_end))
+	if (!index_last(f->index, f->index_n, 1, is_last_line, f, &line_end, &frame_end))
 		return sys_fail(err, "read", f->index_path);
 	return eol == '\n' && line_end && line_end == f->index_n ? DLQ_OK : repair(f, err);
 }

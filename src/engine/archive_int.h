@@ -35,13 +35,17 @@ struct archive_back {
 	int fd;
 	int64_t end;        /* the lines before it are still to come; always the start of a line */
 	int64_t read;       /* bytes read so far, for limits */
+	int64_t line_max;
 	char *window;
 	int64_t window_at;
 	size_t window_n;
 	struct buf head;
 };
-/* False, here and below: a read failed, errno says why. end: where the lines to come end; what is not a line's start is rounded down. */
-bool archive_back_init(struct archive_back *b, int fd, int64_t end) MUST_USE;
+/*
+ * False, here and below: a read failed, errno says why. end: where the lines to come end; what is not a line's start is rounded down.
+ * line_max: what is longer cannot be a line; it, and all before it, is given as one.
+ */
+bool archive_back_init(struct archive_back *b, int fd, int64_t end, size_t line_max) MUST_USE;
 void archive_back_release(struct archive_back *b);
 /* The next line, without its newline; *more false: there is none. */
 bool archive_back_prev(struct archive_back *b, int64_t *at, size_t *n, bool *more) MUST_USE;
@@ -74,7 +78,7 @@ enum archive_frame_state archive_frame_lines(struct archive_frames *f, int fd, i
 int64_t archive_frame_search(struct archive_frames *f, int fd, int64_t at, int64_t size, bool *failed);
 
 /* ---- archive_file.c ---- */
-/* The end of the data that the index knows, by its last good line; 0: none. False: a read failed. */
+/* The end of the data that the index knows, by the last good one of its newest lines; 0: there is none. False: a read failed. */
 bool archive_index_covers(int index_fd, int64_t *end) MUST_USE;
 
 #endif

@@ -353,7 +353,8 @@ bool archive_pread(int fd, void *to, size_t n, int64_t at)
 /* *at: the last newline before `before`, or -1. */
 static bool newline_before(struct archive_back *b, int64_t before, int64_t *at)
 {
-	for (*at = -1; before > 0; before = b->window_at) {
+	int64_t from = before;
+	for (*at = -1; before > 0 && from - before <= b->line_max; before = b->window_at) {
 		if (before <= b->window_at || before > b->window_at + (int64_t)b->window_n) {
 			size_t max = b->read ? WINDOW : WINDOW_FIRST;
 			size_t n = before < (int64_t)max ? (size_t)before : max;
@@ -373,10 +374,10 @@ static bool newline_before(struct archive_back *b, int64_t before, int64_t *at)
 	return true;
 }
 
-bool archive_back_init(struct archive_back *b, int fd, int64_t end)
+bool archive_back_init(struct archive_back *b, int fd, int64_t end, size_t line_max)
 {
 	int64_t eol;
-	*b = (struct archive_back){.fd = fd, .window = mem_grow(NULL, WINDOW, 1), .head.max = ARCHIVE_RECORD_MAX};
+	*b = (struct archive_back){.fd = fd, .line_max = (int64_t)line_max, .window = mem_grow(NULL, WINDOW, 1), .head.max = ARCHIVE_RECORD_MAX};
 	if (!newline_before(b, end, &eol))
 		return false;
 	b->end = eol + 1;

@@ -146,7 +146,7 @@ static bool line_look(struct lister *l, struct archive_back *b, char from, int64
 static bool lines_list(struct lister *l, int fd, char from, int64_t end, const struct archive_place *bound)
 {
 	struct archive_back b;
-	bool more = true, ok = archive_back_init(&b, fd, end);
+	bool more = true, ok = archive_back_init(&b, fd, end, from == 'i' ? ARCHIVE_INDEX_LINE_MAX : ARCHIVE_RECORD_MAX);
 	l->bytes -= b.read;
 	while (ok) {
 		int64_t at, read = b.read;

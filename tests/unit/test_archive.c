@@ -452,10 +452,14 @@ static void test_wrong_index(void **state)
 	                                    "{\"dlq_id\":\"x\",\"offset\":99999999,\"bytes\":10,\"line\":1,\"lines\":1}\n",
 	                                    "{\"dlq_id\":\"x\",\"offset\":3,\"bytes\":10,\"line\":1,\"lines\":1}\n",
 	                                    "{\"dlq_id\":\"x\",\"offset\":9223372036854775807,\"bytes\":9223372036854775807,\"line\":1,\"lines\":1}\n"};
-	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(tails) + 2; i++) {
 		struct buf b = {0};
 		buf_adds(&b, buf_str(&index));
-		buf_addz(&b, tails[i]);
+		if (i < ARRAY_LEN(tails))
+			buf_addz(&b, tails[i]);
+		else /* longer than any line; more lines than are looked at for a good one */
+			for (int k = 0; k < 100000; k++)
+				buf_addz(&b, i == ARRAY_LEN(tails) ? "xx" : "x\n");
 		ar_write(ar_path(r, "q", T0, "index"), buf_str(&b));
 		ar_write(ar_path(r, "q", T0, "jsonl.zst"), buf_str(&data));
 		for (int no = 1; no <= 6; no++)

@@ -1,9 +1,10 @@
 /*
  * archive_file.c - writing the archive: frames, then their index lines, both synced.
  *
- * What must hold when a flush has returned DLQ_OK: every byte of the data file is in good frames, and the index has a line for each
- * record in them, in order. The last index line shows whether that is so (its frame ends where the file ends, and it is the frame's
- * last line), so that is all that is looked at when a file is opened. Otherwise it is repaired first, with the data as the truth.
+ * What must hold when a flush has returned DLQ_OK: every byte of the data file is in good frames, and the index has a
+ * line for each record in them, in order. The last index line shows whether that is so (its frame ends where the file
+ * ends, and it is the frame's last line), so that is all that is looked at when a file is opened. Otherwise it is
+ * repaired first, with the data as the truth.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -146,7 +147,8 @@ static enum dlq_code size_of(int fd, const char *path, int64_t *n, struct dlq_er
 
 /* ---- what the index knows ---- */
 
-/* The last one of the newest `max` lines for which `good` holds: where it ends, and its frame. Both 0 when there is none. */
+/* The last one of the newest `max` lines for which `good` holds: where it ends, and its frame. Both 0 when there is
+ * none. */
 static bool index_last(int fd, int64_t size, int64_t max, bool (*good)(const struct archive_place *, void *), void *ctx,
                        int64_t *line_end, int64_t *frame_end)
 {
@@ -160,12 +162,13 @@ static bool index_last(int fd, int64_t size, int64_t max, bool (*good)(const str
 		struct str text;
 		struct archive_entry e = {0};
 		struct archive_place p;
-		ok = archive_back_prev(&b, &at, &n, &more) && (!more || archive_back_text(&b, at, n, ARCHIVE_INDEX_LINE_MAX, &text));
+		ok = archive_back_prev(&b, &at, &n, &more) &&
+		     (!more || archive_back_text(&b, at, n, ARCHIVE_INDEX_LINE_MAX, &text));
 		if (!ok || !more)
 			break;
 		arena_reset(&a);
-		if (!archive_line_parse(&a, text, false, &e, &p) || p.offset < 0 || p.bytes <= 0 || p.bytes > INT64_MAX - p.offset ||
-		    !good(&p, ctx))
+		if (!archive_line_parse(&a, text, false, &e, &p) || p.offset < 0 || p.bytes <= 0 ||
+		    p.bytes > INT64_MAX - p.offset || !good(&p, ctx))
 			continue;
 		*line_end = at + (int64_t)n + 1;
 		*frame_end = p.offset + p.bytes;
@@ -208,9 +211,9 @@ static bool is_true(const struct archive_place *p, void *ctx)
 
 struct reindex {
 	struct arena a;
-	struct buf lines;      /* facts, to be completed when the frame was good */
-	int64_t n;             /* lines of the frame */
-	struct buf numbers;    /* int64_t: the number of each line that has facts */
+	struct buf lines;   /* facts, to be completed when the frame was good */
+	int64_t n;          /* lines of the frame */
+	struct buf numbers; /* int64_t: the number of each line that has facts */
 };
 
 static void reindex_line(void *ctx, int64_t no, struct str text)
@@ -277,22 +280,26 @@ static enum dlq_code reindex(struct day_file *f, int64_t at, int64_t *end, struc
 		if (state == FRAME_FAILED) {
 			c = sys_fail(err, "read", f->data_path);
 		} else if (r.lines.overflow || r.numbers.overflow) {
-			c = err_set(err, DLQ_SYSTEM, "archive: the frame at offset %lld of %s holds too many records; move the file away",
-			            (long long)at, f->data_path);
+			c = err_set(
+			    err, DLQ_SYSTEM,
+			    "archive: the frame at offset %lld of %s holds too many records; move the file away",
+			    (long long)at, f->data_path);
 		} else if (state == FRAME_GOOD) {
 			struct archive_place p = {.offset = at, .bytes = next - at, .lines = r.n};
 			facts_complete(buf_str(&r.lines), r.numbers.p, p, &out);
 			made += (int64_t)(r.numbers.n / sizeof(int64_t));
 			*end = at = next;
 		} else {
-			/* Damage with good frames behind it stays: people may want to look at it. Without, it never counted. */
+			/* Damage with good frames behind it stays: people may want to look at it. Without, it never
+			 * counted. */
 			bool failed;
 			next = archive_frame_search(frames, f->data, at + 1, f->data_n, &failed);
 			if (failed)
 				c = sys_fail(err, "read", f->data_path);
 			if (next < 0)
 				break;
-			log_event(LOG_ERROR, "archive.damaged", "file=%s offset=%lld bytes=%lld why=\"%s\" its_records=left_out_of_the_index",
+			log_event(LOG_ERROR, "archive.damaged",
+			          "file=%s offset=%lld bytes=%lld why=\"%s\" its_records=left_out_of_the_index",
 			          f->data_path, (long long)at, (long long)(next - at), why);
 			at = next;
 		}
@@ -364,17 +371,21 @@ static void day_close(struct day_file *f)
 	f->data = f->index = -1;
 }
 
-static enum dlq_code day_paths(struct archive_writer *w, struct day_file *f, struct str queue, int32_t day, struct dlq_err *err)
+static enum dlq_code day_paths(struct archive_writer *w, struct day_file *f, struct str queue, int32_t day,
+                               struct dlq_err *err)
 {
 	char text[ARCHIVE_DAY_LEN + 1];
 	archive_day_text(day, text);
 	*f = (struct day_file){.data = -1, .index = -1};
 	if (queue_name_check(queue))
-		return err_set(err, DLQ_SYSTEM, "archive: a queue's name cannot be that of a folder: %s", queue_name_check(queue));
+		return err_set(err, DLQ_SYSTEM, "archive: a queue's name cannot be that of a folder: %s",
+		               queue_name_check(queue));
 	int a = snprintf(f->top, sizeof f->top, "%s/archive", w->dir);
 	int b = snprintf(f->folder, sizeof f->folder, "%s/archive/" STR_FMT, w->dir, STR_ARG(queue));
-	int c = snprintf(f->data_path, sizeof f->data_path, "%s/archive/" STR_FMT "/%s.jsonl.zst", w->dir, STR_ARG(queue), text);
-	int d = snprintf(f->index_path, sizeof f->index_path, "%s/archive/" STR_FMT "/%s.index", w->dir, STR_ARG(queue), text);
+	int c = snprintf(f->data_path, sizeof f->data_path, "%s/archive/" STR_FMT "/%s.jsonl.zst", w->dir,
+	                 STR_ARG(queue), text);
+	int d = snprintf(f->index_path, sizeof f->index_path, "%s/archive/" STR_FMT "/%s.index", w->dir, STR_ARG(queue),
+	                 text);
 	if (a < 0 || b < 0 || c < 0 || d < 0 || c >= ARCHIVE_PATH_MAX || d >= ARCHIVE_PATH_MAX)
 		return err_set(err, DLQ_SYSTEM, "archive: the path below %s is too long", w->dir);
 	return DLQ_OK;
@@ -428,7 +439,8 @@ static void repair_before(struct archive_writer *w, const struct day_file *f, st
 }
 
 /* Open, whole, and with its name on the disk. On an error closed. */
-static enum dlq_code day_open(struct archive_writer *w, struct day_file *f, struct str queue, int32_t day, struct dlq_err *err)
+static enum dlq_code day_open(struct archive_writer *w, struct day_file *f, struct str queue, int32_t day,
+                              struct dlq_err *err)
 {
 	enum dlq_code c = day_paths(w, f, queue, day, err);
 	if (c)
@@ -463,8 +475,10 @@ static void remember(struct archive_writer *w, const struct day_file *f)
 		w->cap_written = w->cap_written ? w->cap_written * 2 : 16;
 		w->written = mem_grow(w->written, (size_t)w->cap_written, sizeof(*w->written));
 	}
-	w->written[w->n_written++] = (struct before){
-	    .data = mem_strdup(str_of(f->data_path)), .index = mem_strdup(str_of(f->index_path)), f->data_n, f->index_n};
+	w->written[w->n_written++] = (struct before){.data = mem_strdup(str_of(f->data_path)),
+	                                             .index = mem_strdup(str_of(f->index_path)),
+	                                             f->data_n,
+	                                             f->index_n};
 }
 
 /* As far as it can: what stays is found by the next check, and by then it is nobody's loss. */
@@ -489,8 +503,8 @@ static enum dlq_code compress(struct archive_writer *w, const struct part *p, st
 	ASSERT(to);
 	size_t n = w->c ? ZSTD_compress2(w->c, to, bound, p->raw.p, p->raw.n) : 0;
 	if (!w->c || ZSTD_isError(n))
-		return err_set(err, DLQ_SYSTEM, "archive: zstd cannot compress %zu bytes of queue " STR_FMT ": %s", p->raw.n,
-		               STR_ARG(p->queue), w->c ? ZSTD_getErrorName(n) : "out of memory");
+		return err_set(err, DLQ_SYSTEM, "archive: zstd cannot compress %zu bytes of queue " STR_FMT ": %s",
+		               p->raw.n, STR_ARG(p->queue), w->c ? ZSTD_getErrorName(n) : "out of memory");
 	out->n = n;
 	return DLQ_OK;
 }
@@ -540,13 +554,14 @@ static struct part *part_for(struct archive_writer *w, struct str queue, int32_t
 	return p;
 }
 
-enum dlq_code archive_add(struct archive_writer *w, const struct store_dead *d, struct str line, int64_t wall_ms, struct dlq_err *err)
+enum dlq_code archive_add(struct archive_writer *w, const struct store_dead *d, struct str line, int64_t wall_ms,
+                          struct dlq_err *err)
 {
 	enum dlq_code c = DLQ_OK;
 	ASSERT(line.n && line.p[line.n - 1] == '\n');
 	if (line.n > ARCHIVE_RECORD_MAX)
-		return err_set(err, DLQ_SYSTEM, "archive: the record of %s has %zu bytes, at most %zu can be archived", d->dlq_id, line.n,
-		               ARCHIVE_RECORD_MAX);
+		return err_set(err, DLQ_SYSTEM, "archive: the record of %s has %zu bytes, at most %zu can be archived",
+		               d->dlq_id, line.n, ARCHIVE_RECORD_MAX);
 	struct part *p = part_for(w, d->queue, archive_day_of(wall_ms));
 	if (p->lines && (p->raw.n + line.n > FRAME_RAW || p->lines == FRAME_LINES))
 		c = part_write(w, p, err);

@@ -1,6 +1,6 @@
 /*
- * archive_frame.c - the zstd frames of an archive file: where one ends, and what is in it (RFC 8878). Nothing in a file is believed: sizes
- * are limited before memory is taken for them, and a frame is good only when its checksum was right.
+ * archive_frame.c - the zstd frames of an archive file: where one ends, and what is in it (RFC 8878). Nothing in a file
+ * is believed: sizes are limited before memory is taken for them, and a frame is good only when its checksum was right.
  */
 #include <errno.h>
 #include <string.h>
@@ -147,48 +147,40 @@ static enum archive_frame_state unpack_chunk(struct unpack *u, ZSTD_inBuffer *in
 	}
 }
 
+static enum archive_frame_state unpack_frame(struct unpack *u, int fd, int64_t at, int64_t end, const char **why)
+{
+	size_t left = 1;
+	for (int64_t p = at; p < end && left;) {
+		size_t n = end - p < (int64_t)CHUNK ? (size_t)(end - p) : CHUNK;
+		*why = "it cannot be read from the disk";
+		if (!archive_pread(fd, u->f->in, n, p))
+			return FRAME_FAILED;
+		*why = p == at ? header_wrong(u->f->in, n) : NULL;
+		if (*why)
+			return FRAME_BAD;
+		ZSTD_inBuffer in = {u->f->in, n, 0};
+		if (unpack_chunk(u, &in, &left, why))
+			return FRAME_BAD;
+		p += (int64_t)in.pos;
+		*why = "it does not end where it should";
+		if (left ? in.pos < in.size : p != end)
+			return FRAME_BAD;
+	}
+	*why = "it ends too early";
+	return left ? FRAME_BAD : FRAME_GOOD;
+}
+
 enum archive_frame_state archive_frame_lines(struct archive_frames *f, int fd, int64_t at, int64_t end, int64_t only,
                                              void (*line)(void *ctx, int64_t no, struct str text), void *ctx,
                                              const char **why)
 {
 	struct unpack u = {.f = f, .no = 1, .only = only, .line = line, .ctx = ctx};
-	enum archive_frame_state state = FRAME_GOOD;
-	size_t left = 1;
-	bool first = true;
 	*why = "out of memory";
 	if (!f->d)
 		return FRAME_BAD;
 	ZSTD_DCtx_reset(f->d, ZSTD_reset_session_only);
 	buf_clear(&f->line);
-	for (int64_t p = at; p < end && left && !state; first = false) {
-		size_t n = end - p < (int64_t)CHUNK ? (size_t)(end - p) : CHUNK;
-		if (!archive_pread(fd, f->in, n, p)) {
-			*why = "it cannot be read from the disk";
-			state = FRAME_FAILED;
-			break;
-		}
-		const char *wrong = first ? header_wrong(f->in, n) : NULL;
-		if (wrong) {
-			*why = wrong;
-			state = FRAME_BAD;
-			break;
-		}
-		ZSTD_inBuffer in = {f->in, n, 0};
-		state = unpack_chunk(&u, &in, &left, why);
-		p += (int64_t)in.pos;
-		if (!state && !left && p != end) {
-			*why = "it is shorter than it should be";
-			state = FRAME_BAD;
-		}
-		if (!state && left && in.pos < in.size) {
-			*why = "it does not end where it should";
-			state = FRAME_BAD;
-		}
-	}
-	if (!state && left) {
-		*why = "it ends too early";
-		state = FRAME_BAD;
-	}
+	enum archive_frame_state state = unpack_frame(&u, fd, at, end, why);
 	if (!state && f->line.n) /* without a newline, so not written by dlq */
 		line(ctx, u.no, buf_str(&f->line));
 	if (f->line.cap > CHUNK)

@@ -17,10 +17,12 @@ struct archive_place {
 
 /* ---- archive_line.c ---- */
 /*
- * Reads the facts out of a line of the index or of a record, into the arena (queue and day are left alone). place may be NULL.
- * partial: the line may be cut off; what is there counts. False: not an object, or one without dlq_id. Any bytes in.
+ * Reads the facts out of a line of the index or of a record, into the arena (queue and day are left alone). place may
+ * be NULL. partial: the line may be cut off; what is there counts. False: not an object, or one without dlq_id. Any
+ * bytes in.
  */
-bool archive_line_parse(struct arena *a, struct str line, bool partial, struct archive_entry *e, struct archive_place *place);
+bool archive_line_parse(struct arena *a, struct str line, bool partial, struct archive_entry *e,
+                        struct archive_place *place);
 /* The members of the index line of a record, up to where its place belongs: no closing brace. */
 void archive_line_facts(const struct archive_entry *e, struct buf *out);
 void archive_line_end(const struct archive_place *place, struct buf *out);
@@ -33,8 +35,8 @@ int32_t archive_day_of(int64_t wall_ms);
 /* The lines of a file from a place backwards, in blocks. A last line without newline is left out. */
 struct archive_back {
 	int fd;
-	int64_t end;        /* the lines before it are still to come; always the start of a line */
-	int64_t read;       /* bytes read so far, for limits */
+	int64_t end;  /* the lines before it are still to come; always the start of a line */
+	int64_t read; /* bytes read so far, for limits */
 	int64_t line_max;
 	char *window;
 	int64_t window_at;
@@ -42,8 +44,8 @@ struct archive_back {
 	struct buf head;
 };
 /*
- * False, here and below: a read failed, errno says why. end: where the lines to come end; what is not a line's start is rounded down.
- * line_max: what is longer cannot be a line; it, and all before it, is given as one.
+ * False, here and below: a read failed, errno says why. end: where the lines to come end; what is not a line's start is
+ * rounded down. line_max: what is longer cannot be a line; it, and all before it, is given as one.
  */
 bool archive_back_init(struct archive_back *b, int fd, int64_t end, size_t line_max) MUST_USE;
 void archive_back_release(struct archive_back *b);
@@ -57,9 +59,9 @@ bool archive_pread(int fd, void *to, size_t n, int64_t at) MUST_USE;
 /* ---- archive_frame.c ---- */
 enum archive_frame_state {
 	FRAME_GOOD,
-	FRAME_PIECE, /* the file ends inside it */
-	FRAME_BAD,   /* not a frame, damaged, or not one that dlq writes */
-	FRAME_FAILED,/* a read failed: errno */
+	FRAME_PIECE,  /* the file ends inside it */
+	FRAME_BAD,    /* not a frame, damaged, or not one that dlq writes */
+	FRAME_FAILED, /* a read failed: errno */
 };
 /* The place of a frame by its structure, without reading what is in it: *end is behind it when it is good. */
 enum archive_frame_state archive_frame_walk(int fd, int64_t at, int64_t size, int64_t *end);
@@ -68,8 +70,9 @@ struct archive_frames; /* a decompressor with its buffers */
 struct archive_frames *archive_frames_new(void);
 void archive_frames_free(struct archive_frames *f); /* takes NULL */
 /*
- * Unpacks the frame that walk found, to its checksum, and gives its lines without their newlines to `line`, or only the one numbered
- * `only` (0: all). What was given counts only if this is good; why it is bad: *why, static. Memory: a line and a window.
+ * Unpacks the frame that walk found, to its checksum, and gives its lines without their newlines to `line`, or only the
+ * one numbered `only` (0: all). What was given counts only if this is good; why it is bad: *why, static. Memory: a line
+ * and a window.
  */
 enum archive_frame_state archive_frame_lines(struct archive_frames *f, int fd, int64_t at, int64_t end, int64_t only,
                                              void (*line)(void *ctx, int64_t no, struct str text), void *ctx,
@@ -78,7 +81,8 @@ enum archive_frame_state archive_frame_lines(struct archive_frames *f, int fd, i
 int64_t archive_frame_search(struct archive_frames *f, int fd, int64_t at, int64_t size, bool *failed);
 
 /* ---- archive_file.c ---- */
-/* The end of the data that the index knows, by the last good one of its newest lines; 0: there is none. False: a read failed. */
+/* The end of the data that the index knows, by the last good one of its newest lines; 0: there is none. False: a read
+ * failed. */
 bool archive_index_covers(int index_fd, int64_t *end) MUST_USE;
 
 #endif

@@ -183,12 +183,18 @@ static struct target target_of(struct str key, struct archive_entry *e, struct a
 		const char *key;
 		struct target t;
 	} targets[] = {
-	    {"dlq_id", {.text = &e->dlq_id}},        {"id", {.text = &e->id}},
-	    {"key", {.text = &e->key}},              {"state", {.text = &e->state}},
-	    {"reason", {.text = &e->reason}},        {"error_type", {.text = &e->error_type}},
-	    {"died_at", {.time = &e->died_at_ms}},   {"archived_at", {.time = &e->archived_at_ms}},
-	    {"offset", {.number = &place->offset}},  {"bytes", {.number = &place->bytes}},
-	    {"line", {.number = &place->line}},      {"lines", {.number = &place->lines}},
+	    {"dlq_id", {.text = &e->dlq_id}},
+	    {"id", {.text = &e->id}},
+	    {"key", {.text = &e->key}},
+	    {"state", {.text = &e->state}},
+	    {"reason", {.text = &e->reason}},
+	    {"error_type", {.text = &e->error_type}},
+	    {"died_at", {.time = &e->died_at_ms}},
+	    {"archived_at", {.time = &e->archived_at_ms}},
+	    {"offset", {.number = &place->offset}},
+	    {"bytes", {.number = &place->bytes}},
+	    {"line", {.number = &place->line}},
+	    {"lines", {.number = &place->lines}},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(targets); i++)
 		if (str_eqz(key, targets[i].key))
@@ -258,7 +264,8 @@ static bool scan_object(struct arena *a, struct scan *s, struct archive_entry *e
 	return take(s, '}');
 }
 
-bool archive_line_parse(struct arena *a, struct str line, bool partial, struct archive_entry *e, struct archive_place *place)
+bool archive_line_parse(struct arena *a, struct str line, bool partial, struct archive_entry *e,
+                        struct archive_place *place)
 {
 	struct archive_place none;
 	struct scan s = {line.p, line.p + line.n};
@@ -377,7 +384,10 @@ static bool newline_before(struct archive_back *b, int64_t before, int64_t *at)
 bool archive_back_init(struct archive_back *b, int fd, int64_t end, size_t line_max)
 {
 	int64_t eol;
-	*b = (struct archive_back){.fd = fd, .line_max = (int64_t)line_max, .window = mem_grow(NULL, WINDOW, 1), .head.max = ARCHIVE_RECORD_MAX};
+	*b = (struct archive_back){.fd = fd,
+	                           .line_max = (int64_t)line_max,
+	                           .window = mem_grow(NULL, WINDOW, 1),
+	                           .head.max = ARCHIVE_RECORD_MAX};
 	if (!newline_before(b, end, &eol))
 		return false;
 	b->end = eol + 1;

@@ -1,6 +1,6 @@
 /*
- * archive_lister.c - the entries of one day of a queue, newest first: frames that the index does not know (it is gone, or was not written
- * any more), the index backwards, and the .jsonl of an earlier version backwards.
+ * archive_lister.c - the entries of one day of a queue, newest first: frames that the index does not know (it is gone,
+ * or was not written any more), the index backwards, and the .jsonl of an earlier version backwards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,19 +13,19 @@
 #include "base/log.h"
 #include "engine/archive_lister.h"
 
-#define OPEN_COST 4096            /* what a day of a queue counts, besides what is read of it */
+#define OPEN_COST 4096                /* what a day of a queue counts, besides what is read of it */
 #define RECORD_HEAD ((size_t)4 << 20) /* of a .jsonl line: what lists look at */
-#define RECORD_IDS ((size_t)4096) /* dlq_id and id are in here */
+#define RECORD_IDS ((size_t)4096)     /* dlq_id and id are in here */
 #define SEEN_AHEAD ((size_t)64 << 10)
-#define FRAMES_MAX 65536          /* places of frames without index lines that are kept at once */
+#define FRAMES_MAX 65536 /* places of frames without index lines that are kept at once */
 #define FRAME_ENTRIES_MAX 1000000
 
 enum dlq_code lister_fail(struct lister *l, const char *what, const char *suffix, struct dlq_err *err)
 {
 	char day[ARCHIVE_DAY_LEN + 1];
 	archive_day_text(l->at.day, day);
-	return err_set(err, DLQ_SYSTEM, "archive: cannot %s %s/archive/" STR_FMT "/%s.%s: %s", what, l->dir, STR_ARG(l->at.queue), day,
-	               suffix, strerror(errno));
+	return err_set(err, DLQ_SYSTEM, "archive: cannot %s %s/archive/" STR_FMT "/%s.%s: %s", what, l->dir,
+	               STR_ARG(l->at.queue), day, suffix, strerror(errno));
 }
 
 void lister_damaged(struct lister *l, int64_t offset, const char *why)
@@ -38,7 +38,8 @@ void lister_damaged(struct lister *l, int64_t offset, const char *why)
 	        "%s/archive/" STR_FMT "/%s.jsonl.zst: the frame at offset %" PRId64
 	        " cannot be read: %s; restore the file from a backup (what is in other frames can still be read)",
 	        l->dir, STR_ARG(l->at.queue), day, offset, why);
-	log_event(LOG_WARN, "archive.unreadable", "file=%s/archive/" STR_FMT "/%s.jsonl.zst offset=%" PRId64 " why=\"%s\"", l->dir,
+	log_event(LOG_WARN, "archive.unreadable",
+	          "file=%s/archive/" STR_FMT "/%s.jsonl.zst offset=%" PRId64 " why=\"%s\"", l->dir,
 	          STR_ARG(l->at.queue), day, offset, why);
 }
 
@@ -120,7 +121,8 @@ static void skipped_line(struct lister *l, char from, int64_t at)
 /* ---- lines: of the index, or of a .jsonl ---- */
 
 /* One line. bound: only what is before that frame and line. */
-static bool line_look(struct lister *l, struct archive_back *b, char from, int64_t at, size_t n, const struct archive_place *bound)
+static bool line_look(struct lister *l, struct archive_back *b, char from, int64_t at, size_t n,
+                      const struct archive_place *bound)
 {
 	size_t max = from == 'i' ? ARCHIVE_INDEX_LINE_MAX : RECORD_HEAD;
 	struct str text;
@@ -137,7 +139,8 @@ static bool line_look(struct lister *l, struct archive_back *b, char from, int64
 		good = h.place.offset >= 0 && h.place.bytes > 0 && h.place.line > 0;
 	if (!good)
 		skipped_line(l, from, at);
-	else if (from == 'j' || h.place.offset < bound->offset || (h.place.offset == bound->offset && h.place.line < bound->line))
+	else if (from == 'j' || h.place.offset < bound->offset ||
+	         (h.place.offset == bound->offset && h.place.line < bound->line))
 		take(l, &h);
 	return true;
 }
@@ -146,7 +149,8 @@ static bool line_look(struct lister *l, struct archive_back *b, char from, int64
 static bool lines_list(struct lister *l, int fd, char from, int64_t end, const struct archive_place *bound)
 {
 	struct archive_back b;
-	bool more = true, ok = archive_back_init(&b, fd, end, from == 'i' ? ARCHIVE_INDEX_LINE_MAX : ARCHIVE_RECORD_MAX);
+	bool more = true,
+	     ok = archive_back_init(&b, fd, end, from == 'i' ? ARCHIVE_INDEX_LINE_MAX : ARCHIVE_RECORD_MAX);
 	l->bytes -= b.read;
 	while (ok) {
 		int64_t at, read = b.read;
@@ -348,7 +352,8 @@ enum dlq_code lister_open(struct lister *l, struct dlq_err *err)
 	return DLQ_OK;
 }
 
-/* What is newer than the place that this day is read from, as far as a crash may have written it twice. newer: the queue's next day, 0: none. */
+/* What is newer than the place that this day is read from, as far as a crash may have written it twice. newer: the
+ * queue's next day, 0: none. */
 static void day_see_newer(struct lister *l, int32_t newer)
 {
 	l->n_seen = l->next_seen = 0;
@@ -389,7 +394,8 @@ enum dlq_code lister_day(struct lister *l, int32_t newer, struct dlq_err *err)
 	if (!c && !l->full && from != 'j' && l->index >= 0 &&
 	    !lines_list(l, l->index, 'i', from == 'i' ? l->at.a : lister_size(l->index), &bound))
 		c = lister_fail(l, "read", "index", err);
-	if (!c && !l->full && l->old >= 0 && !lines_list(l, l->old, 'j', from == 'j' ? l->at.a : lister_size(l->old), &bound))
+	if (!c && !l->full && l->old >= 0 &&
+	    !lines_list(l, l->old, 'j', from == 'j' ? l->at.a : lister_size(l->old), &bound))
 		c = lister_fail(l, "read", "jsonl", err);
 out:
 	lister_close(l);
@@ -400,7 +406,8 @@ void lister_init(struct lister *l, const char *dir, struct str id, struct arena 
 {
 	struct json_out j;
 	struct buf needle = {0};
-	*l = (struct lister){.dir = dir, .id = id, .a = a, .frames = archive_frames_new(), .data = -1, .index = -1, .old = -1};
+	*l = (struct lister){
+	    .dir = dir, .id = id, .a = a, .frames = archive_frames_new(), .data = -1, .index = -1, .old = -1};
 	jout_init(&j, &needle);
 	jout_str(&j, id);
 	l->needle = arena_str(a, buf_str(&needle));
@@ -413,4 +420,3 @@ void lister_release(struct lister *l)
 	arena_release(&l->scratch);
 	mem_free(l->hits);
 }
-

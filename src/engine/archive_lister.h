@@ -22,20 +22,20 @@ struct seen {
 
 struct lister {
 	const char *dir;
-	struct str id, needle;  /* empty: all; its JSON form */
+	struct str id, needle; /* empty: all; its JSON form */
 	bool dlq_id_only;
 	int limit;
-	int64_t lines, bytes;   /* left to look at */
+	int64_t lines, bytes; /* left to look at */
 	struct arena *a;
 	struct hit *hits;
 	int n, cap;
-	struct shelf_place at;  /* the day under way, and where in it */
-	bool full;              /* stopped within `at` */
+	struct shelf_place at; /* the day under way, and where in it */
+	bool full;             /* stopped within `at` */
 	struct seen seen[SEEN_MAX];
 	int n_seen, next_seen;
 	struct arena scratch;
 	struct archive_frames *frames;
-	struct dlq_err damage;  /* the first frame that could not be read */
+	struct dlq_err damage; /* the first frame that could not be read */
 	bool told;
 	/* the files of the day, -1: not there */
 	int data, index, old;
@@ -49,7 +49,8 @@ void lister_release(struct lister *l);
 enum dlq_code lister_open(struct lister *l, struct dlq_err *err) MUST_USE;
 void lister_close(struct lister *l);
 int64_t lister_size(int fd); /* 0 for -1 */
-/* The entries of the day l->at from there on; l->full: not all of them, the next is at l->at. newer: the queue's next day, 0: none. */
+/* The entries of the day l->at from there on; l->full: not all of them, the next is at l->at. newer: the queue's next
+ * day, 0: none. */
 enum dlq_code lister_day(struct lister *l, int32_t newer, struct dlq_err *err) MUST_USE;
 /* Whether the page or the budget is at its end: then the list goes on at that place of the day. */
 bool lister_stop(struct lister *l, char from, int64_t a, int64_t b);

@@ -30,8 +30,9 @@ static enum dlq_code list_check(struct str queue, struct str id, int limit, stru
 	return DLQ_OK;
 }
 
-enum dlq_code archive_list(const char *dir, struct str queue, struct str from_day, struct str to_day, struct str id, struct str cursor, int limit,
-                           struct arena *a, struct archive_entry **out, int *n, struct str *next, struct dlq_err *err)
+enum dlq_code archive_list(const char *dir, struct str queue, struct str from_day, struct str to_day, struct str id,
+                           struct str cursor, int limit, struct arena *a, struct archive_entry **out, int *n,
+                           struct str *next, struct dlq_err *err)
 {
 	struct shelf s = {0};
 	struct lister l;
@@ -87,7 +88,8 @@ static void keep_best(struct lister *l, struct hit *best, bool *have)
 }
 
 /* The newest day that has it between from and to; of that day the one archived last. */
-static enum dlq_code find_hit(struct lister *l, int32_t from, int32_t to, struct hit *best, bool *have, struct dlq_err *err)
+static enum dlq_code find_hit(struct lister *l, int32_t from, int32_t to, struct hit *best, bool *have,
+                              struct dlq_err *err)
 {
 	struct shelf s = {.from = from, .to = to};
 	enum dlq_code c;
@@ -103,9 +105,12 @@ static enum dlq_code find_hit(struct lister *l, int32_t from, int32_t to, struct
 			if (!c && l->full && !l->n) {
 				char text[ARCHIVE_DAY_LEN + 1];
 				archive_day_text(day, text);
-				c = err_set(err, DLQ_TIMEOUT,
-				            STR_FMT " is not in the newest %" PRId64 " MiB of the archive, back to %s; list it with its queue and an earlier day",
-				            STR_ARG(l->id), FIND_BYTES >> 20, text);
+				c = err_set(
+				    err, DLQ_TIMEOUT,
+				    STR_FMT
+				    " is not in the newest %" PRId64
+				    " MiB of the archive, back to %s; list it with its queue and an earlier day",
+				    STR_ARG(l->id), FIND_BYTES >> 20, text);
 			}
 			l->full = false;
 			keep_best(l, best, have);
@@ -129,7 +134,8 @@ static enum dlq_code not_the_one(struct lister *l, const struct hit *h, struct d
 	archive_day_text(l->at.day, day);
 	if (h->from == 'j')
 		return err_set(err, DLQ_STORE_CORRUPT,
-		               "%s/archive/" STR_FMT "/%s.jsonl: the line at offset %" PRId64 " is not a whole record; restore the file from a backup",
+		               "%s/archive/" STR_FMT "/%s.jsonl: the line at offset %" PRId64
+		               " is not a whole record; restore the file from a backup",
 		               l->dir, STR_ARG(l->at.queue), day, h->at);
 	return err_set(err, DLQ_STORE_CORRUPT,
 	               "%s/archive/" STR_FMT "/%s.index is wrong: line %" PRId64 " of the frame at offset %" PRId64
@@ -151,7 +157,8 @@ static enum dlq_code fetch_frame(struct lister *l, const struct hit *h, struct b
 	if (!state && end != h->place.offset + h->place.bytes)
 		state = FRAME_BAD;
 	if (!state)
-		state = archive_frame_lines(l->frames, l->data, h->place.offset, end, h->place.line, keep_line, record, &why);
+		state = archive_frame_lines(l->frames, l->data, h->place.offset, end, h->place.line, keep_line, record,
+		                            &why);
 	if (state == FRAME_FAILED)
 		return lister_fail(l, "read", "jsonl.zst", err);
 	if (state == FRAME_GOOD)
@@ -174,7 +181,8 @@ static enum dlq_code fetch_line(struct lister *l, const struct hit *h, struct bu
 	return DLQ_OK;
 }
 
-static enum dlq_code fetch(struct lister *l, const struct hit *h, struct arena *a, struct str *record, struct dlq_err *err)
+static enum dlq_code fetch(struct lister *l, const struct hit *h, struct arena *a, struct str *record,
+                           struct dlq_err *err)
 {
 	struct buf b = {.max = ARCHIVE_RECORD_MAX};
 	struct archive_entry e = {0};
@@ -193,7 +201,8 @@ static enum dlq_code fetch(struct lister *l, const struct hit *h, struct arena *
 	return c;
 }
 
-enum dlq_code archive_find(const char *dir, struct str id, struct arena *a, struct str *record, struct str *queue, struct dlq_err *err)
+enum dlq_code archive_find(const char *dir, struct str id, struct arena *a, struct str *record, struct str *queue,
+                           struct dlq_err *err)
 {
 	struct lister l;
 	struct hit best = {0};
@@ -207,8 +216,8 @@ enum dlq_code archive_find(const char *dir, struct str id, struct arena *a, stru
 	l.lines = INT64_MAX;
 	l.bytes = FIND_BYTES;
 	/*
-	 * A dlq_id has the time of the first death in it. Two days of grace for a clock that was set back; by more than that, or
-	 * when it is the id of a message, all days are looked at.
+	 * A dlq_id has the time of the first death in it. Two days of grace for a clock that was set back; by more than
+	 * that, or when it is the id of a message, all days are looked at.
 	 */
 	if (ulid_parse(id, &died, NULL, NULL)) {
 		l.dlq_id_only = true;

@@ -8,7 +8,7 @@
 
 #include "engine/archive_shelf.h"
 
-#define ITEMS_MAX 65536    /* the newest that are kept at once */
+#define ITEMS_MAX 65536 /* the newest that are kept at once */
 #define QUEUES_MAX 100000
 
 /* ---- places as text: DAY/QUEUE, and behind another slash i or j with a number, or z with two ---- */
@@ -102,12 +102,14 @@ static enum dlq_code queues_find(struct shelf *s, const char *dir, struct dlq_er
 	enum dlq_code c = DLQ_OK;
 	DIR *d = opendir(path);
 	if (!d)
-		return errno == ENOENT ? DLQ_OK : err_set(err, DLQ_SYSTEM, "archive: cannot list %s: %s", path, strerror(errno));
+		return errno == ENOENT ? DLQ_OK
+		                       : err_set(err, DLQ_SYSTEM, "archive: cannot list %s: %s", path, strerror(errno));
 	for (struct dirent *e; !c && (e = readdir(d));) {
 		if (queue_name_check(str_of(e->d_name)))
 			continue;
 		if (s->n_queues == QUEUES_MAX)
-			c = err_set(err, DLQ_SYSTEM, "archive: %s has more than %d folders; name a queue", path, QUEUES_MAX);
+			c = err_set(err, DLQ_SYSTEM, "archive: %s has more than %d folders; name a queue", path,
+			            QUEUES_MAX);
 		else
 			queue_add(s, str_of(e->d_name));
 	}
@@ -151,7 +153,8 @@ static void items_settle(struct shelf *s)
 static void item_add(struct shelf *s, int32_t day, int q)
 {
 	const struct shelf_place *start = &s->start;
-	bool passed = start->day && (day > start->day || (day == start->day && by_text(&s->queues[q], &start->queue) < 0));
+	bool passed =
+	    start->day && (day > start->day || (day == start->day && by_text(&s->queues[q], &start->queue) < 0));
 	if (passed || day > s->to) {
 		if (!s->newer[q] || day < s->newer[q])
 			s->newer[q] = day;

@@ -1,4 +1,5 @@
-/* archive_shelf.h - which days of which queues the archive has, newest first, and a place in it as text. Not for others. */
+/* archive_shelf.h - which days of which queues the archive has, newest first, and a place in it as text. Not for
+ * others. */
 #ifndef ENGINE_ARCHIVE_SHELF_H
 #define ENGINE_ARCHIVE_SHELF_H
 
@@ -6,9 +7,9 @@
 
 /* A place in a list: what is before it was given. from 0: the day as a whole is still to come. */
 struct shelf_place {
-	int32_t day;      /* YYYYMMDD; 0: none */
+	int32_t day; /* YYYYMMDD; 0: none */
 	struct str queue;
-	char from;        /* 'z': frames before a, or in a before line b; 'i', 'j': index or .jsonl, lines before byte a */
+	char from; /* 'z': frames before a, or in a before line b; 'i', 'j': index or .jsonl, lines before byte a */
 	int64_t a, b;
 };
 bool shelf_place_parse(struct str s, struct shelf_place *p); /* queue points into s */
@@ -19,16 +20,16 @@ struct shelf_item {
 };
 struct shelf {
 	/* in */
-	int32_t from, to;          /* days, both included */
-	struct shelf_place start;  /* day 0: from the newest */
+	int32_t from, to;         /* days, both included */
+	struct shelf_place start; /* day 0: from the newest */
 	/* out */
 	struct shelf_item *items;
 	int n, cap;
-	struct shelf_place dropped;/* the first that was too much to keep; day 0: none */
+	struct shelf_place dropped; /* the first that was too much to keep; day 0: none */
 	/* its own */
 	struct arena arena;
 	struct str *queues;
-	int32_t *newer;            /* per queue: its next day after what is to come */
+	int32_t *newer; /* per queue: its next day after what is to come */
 	int n_queues, cap_queues;
 	char start_name[130], dropped_name[130];
 };

@@ -1,6 +1,7 @@
 /*
- * The files of the archive with anything in them: lists and finds never fail in a way that is not theirs, and a writer makes any state
- * whole again. Input: two bytes with the length of the index, the index, then the data; the first bit says that the data is a .jsonl.
+ * The files of the archive with anything in them: lists and finds never fail in a way that is not theirs, and a writer
+ * makes any state whole again. Input: two bytes with the length of the index, the index, then the data; the first bit
+ * says that the data is a .jsonl.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -81,7 +82,8 @@ static void fuzz_lines(struct str s)
 	if (shelf_place_parse(s, &at)) {
 		struct shelf_place back;
 		ASSERT(shelf_place_parse(shelf_place_text(&a, &at), &back));
-		ASSERT(back.day == at.day && str_eq(back.queue, at.queue) && back.from == at.from && back.a == at.a && back.b == at.b);
+		ASSERT(back.day == at.day && str_eq(back.queue, at.queue) && back.from == at.from && back.a == at.a &&
+		       back.b == at.b);
 	}
 	arena_release(&a);
 }
@@ -94,7 +96,8 @@ static void fuzz_list(struct str id)
 		struct archive_entry *e;
 		struct str next;
 		int n;
-		enum dlq_code c = archive_list(dir, STR(""), STR(""), STR(""), id, str_of(cursor), 3, &a, &e, &n, &next, NULL);
+		enum dlq_code c =
+		    archive_list(dir, STR(""), STR(""), STR(""), id, str_of(cursor), 3, &a, &e, &n, &next, NULL);
 		ASSERT(c == DLQ_OK && n <= 3 && next.n < sizeof cursor);
 		memcpy(cursor, next.p, next.n);
 		cursor[next.n] = '\0';
@@ -120,7 +123,8 @@ static enum dlq_code find(struct str id)
 static void fuzz_write(void)
 {
 	struct archive_writer *w = archive_writer_new(dir);
-	struct store_dead d = {.queue = STR("q"), .id = STR("new-one"), .state = DEAD_DEAD, .reason = REASON_EXPIRED, .died_at_ms = WALL};
+	struct store_dead d = {
+	    .queue = STR("q"), .id = STR("new-one"), .state = DEAD_DEAD, .reason = REASON_EXPIRED, .died_at_ms = WALL};
 	struct dlq_err err = {0};
 	struct stat st;
 	char path[200];

@@ -103,7 +103,8 @@ struct store_dead ar_dead(const char *q, int64_t no)
 void ar_record(const struct store_dead *d, int64_t wall, size_t body, struct buf *line)
 {
 	struct clock *clock = clock_manual_new(AR_DAY0);
-	struct store_attempt at = {.n = 1, .at_ms = d->died_at_ms, .error_type = d->error_type, .message = d->message, .exit_code = -1};
+	struct store_attempt at = {
+	    .n = 1, .at_ms = d->died_at_ms, .error_type = d->error_type, .message = d->message, .exit_code = -1};
 	struct buf text = {.max = (size_t)256 << 20};
 	uint64_t x = (uint64_t)d->seq * 0x9e3779b97f4a7c15u + 1;
 	while (text.n < body) { /* not to be compressed much */
@@ -145,7 +146,8 @@ void ar_put(struct ar *r, const char *q, int64_t no, int n, int64_t wall)
 
 /* ---- reading ---- */
 
-int ar_list(const struct ar *r, const char *q, const char *from, const char *to, const char *id, int limit, int64_t *nos, int max)
+int ar_list(const struct ar *r, const char *q, const char *from, const char *to, const char *id, int limit,
+            int64_t *nos, int max)
 {
 	char cursor[300] = "";
 	int got = 0;
@@ -155,7 +157,8 @@ int ar_list(const struct ar *r, const char *q, const char *from, const char *to,
 		struct str next;
 		struct dlq_err err = {0};
 		int n;
-		if (archive_list(r->dir, str_of(q), str_of(from), str_of(to), str_of(id), str_of(cursor), limit, &a, &e, &n, &next, &err))
+		if (archive_list(r->dir, str_of(q), str_of(from), str_of(to), str_of(id), str_of(cursor), limit, &a, &e,
+		                 &n, &next, &err))
 			fail_msg("%s", err.detail);
 		assert_true(n <= limit && pages < 100000 && next.n < sizeof cursor);
 		for (int i = 0; i < n; i++) {

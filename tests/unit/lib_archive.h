@@ -32,7 +32,8 @@ enum dlq_code ar_add(struct ar *r, const char *q, int64_t no, int64_t wall, size
 void ar_put(struct ar *r, const char *q, int64_t no, int n, int64_t wall);
 
 /* All that a list gives, page by page; the numbers of the records in order. Returns how many. */
-int ar_list(const struct ar *r, const char *q, const char *from, const char *to, const char *id, int limit, int64_t *nos, int max);
+int ar_list(const struct ar *r, const char *q, const char *from, const char *to, const char *id, int limit,
+            int64_t *nos, int max);
 /* How often the archive lists record no. */
 int ar_count(const struct ar *r, int64_t no);
 enum dlq_code ar_find(const struct ar *r, int64_t no, struct dlq_err *err);

@@ -117,7 +117,8 @@ static void test_drop(void **state)
 	struct buf during = ar_read(ar_path(r, "q", T0, "jsonl.zst"));
 	assert_true(during.n > before.n);
 	archive_drop(r->w);
-	struct buf after = ar_read(ar_path(r, "q", T0, "jsonl.zst")), index_after = ar_read(ar_path(r, "q", T0, "index"));
+	struct buf after = ar_read(ar_path(r, "q", T0, "jsonl.zst")),
+	           index_after = ar_read(ar_path(r, "q", T0, "index"));
 	assert_true(str_eq(buf_str(&after), buf_str(&before)) && str_eq(buf_str(&index_after), buf_str(&index)));
 	assert_int_equal(archive_flush(r->w, &err), DLQ_OK);
 	assert_int_equal(ar_count(r, 10), 0);
@@ -177,7 +178,8 @@ static void test_escapes(void **state)
 		} else {
 			assert_int_equal(unlink(ar_path(r, "q.1_-", T0, "index")), 0);
 		}
-		assert_int_equal(archive_list(r->dir, d.queue, STR(""), STR(""), d.id, STR(""), 5, &a, &e, &n, &next, &err), DLQ_OK);
+		assert_int_equal(
+		    archive_list(r->dir, d.queue, STR(""), STR(""), d.id, STR(""), 5, &a, &e, &n, &next, &err), DLQ_OK);
 		assert_int_equal(n, 1);
 		assert_true(str_eq(e->id, d.id) && str_eq(e->key, d.key) && str_eq(e->error_type, d.error_type));
 		assert_true(e->died_at_ms == d.died_at_ms && e->archived_at_ms == T0);
@@ -232,15 +234,16 @@ static void test_list(void **state)
 	ar_free(r);
 }
 
-static void refused(const struct ar *r, const char *q, const char *from, const char *to, const char *id, const char *cursor, int limit,
-                    enum dlq_code code, const char *part)
+static void refused(const struct ar *r, const char *q, const char *from, const char *to, const char *id,
+                    const char *cursor, int limit, enum dlq_code code, const char *part)
 {
 	struct arena a = {0};
 	struct archive_entry *e;
 	struct str next;
 	struct dlq_err err = {0};
 	int n;
-	assert_int_equal(archive_list(r->dir, str_of(q), str_of(from), str_of(to), str_of(id), str_of(cursor), limit, &a, &e, &n, &next, &err),
+	assert_int_equal(archive_list(r->dir, str_of(q), str_of(from), str_of(to), str_of(id), str_of(cursor), limit,
+	                              &a, &e, &n, &next, &err),
 	                 code);
 	assert_says(&err, part);
 	arena_release(&a);
@@ -259,19 +262,33 @@ static void test_list_refusals(void **state)
 	refused(r, "", "", "", "a b", "", 10, DLQ_BAD_REQUEST, "id: ");
 	refused(r, "", "", "", "", "", 0, DLQ_BAD_REQUEST, "limit is 0");
 	refused(r, "", "", "", "", "", 1001, DLQ_BAD_REQUEST, "limit is 1001");
-	static const char *const cursors[] = {"x", "2027-01-15", "2027-01-15/", "2027-13-15/q", "2027-01-15/../i1", "2027-01-15/q/",
-	                                      "2027-01-15/q/i", "2027-01-15/q/i1x", "2027-01-15/q/x1", "2027-01-15/q/z1", "2027-01-15/q/z1-",
-	                                      "2027-01-15/q/i99999999999999999999", "2027-01-15/q/i-1", "2027-01-15/q/i1-1"};
+	static const char *const cursors[] = {"x",
+	                                      "2027-01-15",
+	                                      "2027-01-15/",
+	                                      "2027-13-15/q",
+	                                      "2027-01-15/../i1",
+	                                      "2027-01-15/q/",
+	                                      "2027-01-15/q/i",
+	                                      "2027-01-15/q/i1x",
+	                                      "2027-01-15/q/x1",
+	                                      "2027-01-15/q/z1",
+	                                      "2027-01-15/q/z1-",
+	                                      "2027-01-15/q/i99999999999999999999",
+	                                      "2027-01-15/q/i-1",
+	                                      "2027-01-15/q/i1-1"};
 	for (size_t i = 0; i < ARRAY_LEN(cursors); i++)
 		refused(r, "", "", "", "", cursors[i], 10, DLQ_BAD_REQUEST, "cursor");
 	/* Places that no list gave, but of the right form: something, or nothing, and no harm. */
-	static const char *const odd[] = {"2027-01-15/q/i7", "2027-01-15/q/z5-1", "2027-01-15/q/j3", "2027-01-14/zz/i0", "2028-01-15/a"};
+	static const char *const odd[] = {"2027-01-15/q/i7", "2027-01-15/q/z5-1", "2027-01-15/q/j3", "2027-01-14/zz/i0",
+	                                  "2028-01-15/a"};
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		struct arena a = {0};
 		struct archive_entry *e;
 		struct str next;
 		int n;
-		assert_int_equal(archive_list(r->dir, STR(""), STR(""), STR(""), STR(""), str_of(odd[i]), 10, &a, &e, &n, &next, NULL), DLQ_OK);
+		assert_int_equal(archive_list(r->dir, STR(""), STR(""), STR(""), STR(""), str_of(odd[i]), 10, &a, &e,
+		                              &n, &next, NULL),
+		                 DLQ_OK);
 		assert_int_equal(n, i == 1 || i == 4 ? 3 : 0);
 		arena_release(&a);
 	}
@@ -296,7 +313,9 @@ static void test_bounds(void **state)
 		struct archive_entry *e;
 		struct str next;
 		int n;
-		assert_int_equal(archive_list(r->dir, STR("q"), STR(""), STR(""), STR("other"), str_of(cursor), 10, &a, &e, &n, &next, &err), DLQ_OK);
+		assert_int_equal(archive_list(r->dir, STR("q"), STR(""), STR(""), STR("other"), str_of(cursor), 10, &a,
+		                              &e, &n, &next, &err),
+		                 DLQ_OK);
 		assert_int_equal(n, 0);
 		snprintf(cursor, sizeof cursor, STR_FMT, STR_ARG(next));
 		arena_release(&a);
@@ -365,8 +384,8 @@ static void test_twice(void **state)
 	int64_t nos[64];
 	ar_put(r, "a", 900, 20, T0 + DAY);
 	ar_put(r, "q", 1, 6, T0);
-	ar_put(r, "q", 4, 6, T0 + 1);      /* 4, 5, 6 again */
-	ar_put(r, "q", 8, 4, T0 + DAY);    /* 8, 9 again */
+	ar_put(r, "q", 4, 6, T0 + 1);   /* 4, 5, 6 again */
+	ar_put(r, "q", 8, 4, T0 + DAY); /* 8, 9 again */
 	static const int64_t want[] = {11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1};
 	for (int limit = 1; limit <= 12; limit++) {
 		assert_int_equal(ar_list(r, "q", "", "", "", limit, nos, 64), ARRAY_LEN(want));
@@ -427,7 +446,8 @@ static void test_no_index(void **state)
 	assert_true(again.n > index.n && memcmp(again.p, index.p, index.n) == 0);
 	assert_int_equal(ar_lines(buf_str(&again)), 14);
 	/* A part of it is gone: so says its last line. */
-	ar_write(ar_path(r, "q", T0, "index"), (struct str){index.p, (size_t)((char *)memchr(index.p, '\n', index.n) + 1 - index.p)});
+	ar_write(ar_path(r, "q", T0, "index"),
+	         (struct str){index.p, (size_t)((char *)memchr(index.p, '\n', index.n) + 1 - index.p)});
 	ar_put(r, "q", 31, 1, T0);
 	struct buf third = ar_read(ar_path(r, "q", T0, "index"));
 	assert_true(third.n > again.n && memcmp(third.p, again.p, again.n) == 0);
@@ -448,10 +468,15 @@ static void test_wrong_index(void **state)
 	struct buf index = ar_read(ar_path(r, "q", T0, "index"));
 	struct buf data = ar_read(ar_path(r, "q", T0, "jsonl.zst"));
 	/* Garbage behind it, or lines that the data does not have: gone with the next write, and no reader minds. */
-	static const char *const tails[] = {"garbage", "garbage\n", "{\"dlq_id\":\"x\"}\n", "\n\n\n", "{}\n{\"dlq_id\":\"",
-	                                    "{\"dlq_id\":\"x\",\"offset\":99999999,\"bytes\":10,\"line\":1,\"lines\":1}\n",
-	                                    "{\"dlq_id\":\"x\",\"offset\":3,\"bytes\":10,\"line\":1,\"lines\":1}\n",
-	                                    "{\"dlq_id\":\"x\",\"offset\":9223372036854775807,\"bytes\":9223372036854775807,\"line\":1,\"lines\":1}\n"};
+	static const char *const tails[] = {
+	    "garbage",
+	    "garbage\n",
+	    "{\"dlq_id\":\"x\"}\n",
+	    "\n\n\n",
+	    "{}\n{\"dlq_id\":\"",
+	    "{\"dlq_id\":\"x\",\"offset\":99999999,\"bytes\":10,\"line\":1,\"lines\":1}\n",
+	    "{\"dlq_id\":\"x\",\"offset\":3,\"bytes\":10,\"line\":1,\"lines\":1}\n",
+	    "{\"dlq_id\":\"x\",\"offset\":9223372036854775807,\"bytes\":9223372036854775807,\"line\":1,\"lines\":1}\n"};
 	for (size_t i = 0; i < ARRAY_LEN(tails) + 2; i++) {
 		struct buf b = {0};
 		buf_adds(&b, buf_str(&index));
@@ -556,7 +581,8 @@ static void test_damage(void **state)
 			/* The next write leaves the damage where it is, and indexes what is good. */
 			ar_put(r, "q", 10, 1, T0);
 			struct buf after = ar_read(ar_path(r, "q", T0, "jsonl.zst"));
-			assert_true((int64_t)after.n > at[3] && memcmp(after.p + at[2], whole.p + at[2], (size_t)(at[3] - at[2])) == 0);
+			assert_true((int64_t)after.n > at[3] &&
+			            memcmp(after.p + at[2], whole.p + at[2], (size_t)(at[3] - at[2])) == 0);
 			buf_release(&after);
 			assert_int_equal(ar_list(r, "", "", "", "", 100, nos, 64), 7);
 			ar_write(ar_path(r, "q", T0, "index"), buf_str(&index));
@@ -579,9 +605,10 @@ static void test_foreign_frames(void **state)
 		const char *bytes, *says;
 		size_t n;
 	} frames[] = {
-	    {"\x28\xb5\x2f\xfd\x00\x58\x01\x00\x00", "how large", 9},                               /* no content size, an empty block */
-	    {"\x28\xb5\x2f\xfd\xe0\xff\xff\xff\xff\xff\xff\xff\x00\x01\x00\x00", "larger than any", 16}, /* 2^56 bytes of content */
-	    {"\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x11\x01\x00\x00", "cannot be read", 12},             /* 272 MiB in an empty block */
+	    {"\x28\xb5\x2f\xfd\x00\x58\x01\x00\x00", "how large", 9}, /* no content size, an empty block */
+	    {"\x28\xb5\x2f\xfd\xe0\xff\xff\xff\xff\xff\xff\xff\x00\x01\x00\x00", "larger than any",
+	     16},                                                                       /* 2^56 bytes of content */
+	    {"\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x11\x01\x00\x00", "cannot be read", 12}, /* 272 MiB in an empty block */
 	};
 	for (size_t i = 0; i < ARRAY_LEN(frames); i++) {
 		struct buf b = {0};
@@ -635,7 +662,8 @@ static void test_old_files(void **state)
 	struct archive_entry *e;
 	struct str next;
 	int n;
-	assert_int_equal(archive_list(r->dir, STR("q"), STR(""), STR(""), STR("m-3"), STR(""), 5, &a, &e, &n, &next, &err), DLQ_OK);
+	assert_int_equal(
+	    archive_list(r->dir, STR("q"), STR(""), STR(""), STR("m-3"), STR(""), 5, &a, &e, &n, &next, &err), DLQ_OK);
 	assert_int_equal(n, 1);
 	assert_str(e->error_type, "Timeout");
 	assert_str(e->key, "customer 42");
@@ -734,8 +762,8 @@ static void test_figures(void **state)
 	int64_t find = -now_us();
 	assert_int_equal(ar_find(r, 17, &err), DLQ_OK);
 	find += now_us();
-	print_message("10,000 records: %" PRId64 " bytes of JSON in %" PRId64 " bytes of zstd and %" PRId64 " of index, written in %" PRId64
-	              " ms; the 18th found in %" PRId64 " us\n",
+	print_message("10,000 records: %" PRId64 " bytes of JSON in %" PRId64 " bytes of zstd and %" PRId64
+	              " of index, written in %" PRId64 " ms; the 18th found in %" PRId64 " us\n",
 	              plain, (int64_t)data.st_size, (int64_t)index.st_size, us / 1000, find);
 	assert_true(data.st_size < plain);
 	ar_free(r);
@@ -745,12 +773,15 @@ int main(void)
 {
 	log_set_level(LOG_ERROR);
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_format),       cmocka_unit_test(test_midnight),      cmocka_unit_test(test_drop),
-	    cmocka_unit_test(test_large),        cmocka_unit_test(test_escapes),       cmocka_unit_test(test_list),
-	    cmocka_unit_test(test_list_refusals), cmocka_unit_test(test_bounds),       cmocka_unit_test(test_find),
-	    cmocka_unit_test(test_twice),        cmocka_unit_test(test_no_index),      cmocka_unit_test(test_wrong_index),
-	    cmocka_unit_test(test_damage),       cmocka_unit_test(test_foreign_frames), cmocka_unit_test(test_old_files),
-	    cmocka_unit_test(test_while_written), cmocka_unit_test(test_figures),
+	    cmocka_unit_test(test_format),        cmocka_unit_test(test_midnight),
+	    cmocka_unit_test(test_drop),          cmocka_unit_test(test_large),
+	    cmocka_unit_test(test_escapes),       cmocka_unit_test(test_list),
+	    cmocka_unit_test(test_list_refusals), cmocka_unit_test(test_bounds),
+	    cmocka_unit_test(test_find),          cmocka_unit_test(test_twice),
+	    cmocka_unit_test(test_no_index),      cmocka_unit_test(test_wrong_index),
+	    cmocka_unit_test(test_damage),        cmocka_unit_test(test_foreign_frames),
+	    cmocka_unit_test(test_old_files),     cmocka_unit_test(test_while_written),
+	    cmocka_unit_test(test_figures),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

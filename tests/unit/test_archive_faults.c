@@ -1,6 +1,7 @@
 /*
- * The archive when something goes wrong while it is written: every system call that can fail, a full disk, kill -9 at every call and at
- * any moment, and files that a crash left in any state. Invariant 5: what was committed is there, and is shown once.
+ * The archive when something goes wrong while it is written: every system call that can fail, a full disk, kill -9 at
+ * every call and at any moment, and files that a crash left in any state. Invariant 5: what was committed is there, and
+ * is shown once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +26,7 @@
 
 enum fault { FAULT_NONE, FAULT_FAIL, FAULT_ALL, FAULT_FULL, FAULT_KILL };
 static enum fault fault;
-static int fault_at;  /* the n-th call from now; FAULT_ALL: and all after it */
+static int fault_at; /* the n-th call from now; FAULT_ALL: and all after it */
 static bool disk_full;
 
 static bool is_hit(void)
@@ -138,7 +139,8 @@ static struct buf build(struct ar *r, int64_t ends[4])
 	return ar_read(ar_path(r, "q", T0, "jsonl.zst"));
 }
 
-/* The data cut at every byte: what is in whole frames stays, and the next write is good. With its index, and without. */
+/* The data cut at every byte: what is in whole frames stays, and the next write is good. With its index, and without.
+ */
 static void test_every_cut(void **state)
 {
 	(void)state;
@@ -525,10 +527,17 @@ int main(void)
 {
 	log_set_level(LOG_ERROR);
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_every_cut),       cmocka_unit_test(test_every_index_cut),   cmocka_unit_test(test_garbage),
-	    cmocka_unit_test(test_day_before),      cmocka_unit_test(test_failing_calls),     cmocka_unit_test(test_short_writes),
-	    cmocka_unit_test(test_no_cutting_back), cmocka_unit_test(test_file_limit),        cmocka_unit_test(test_full_disk),
-	    cmocka_unit_test(test_kill_at_every_call), cmocka_unit_test(test_kill_at_any_moment),
+	    cmocka_unit_test(test_every_cut),
+	    cmocka_unit_test(test_every_index_cut),
+	    cmocka_unit_test(test_garbage),
+	    cmocka_unit_test(test_day_before),
+	    cmocka_unit_test(test_failing_calls),
+	    cmocka_unit_test(test_short_writes),
+	    cmocka_unit_test(test_no_cutting_back),
+	    cmocka_unit_test(test_file_limit),
+	    cmocka_unit_test(test_full_disk),
+	    cmocka_unit_test(test_kill_at_every_call),
+	    cmocka_unit_test(test_kill_at_any_moment),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,8 @@ static struct archive_entry *entries(struct fix *f, struct arena *a, int *n)
 	struct archive_entry *e = NULL;
 	struct str next;
 	struct dlq_err err = {0};
-	assert_int_equal(archive_list(f->dir, STR("q"), STR(""), STR(""), STR(""), STR(""), 1000, a, &e, n, &next, &err), DLQ_OK);
+	assert_int_equal(
+	    archive_list(f->dir, STR("q"), STR(""), STR(""), STR(""), STR(""), 1000, a, &e, n, &next, &err), DLQ_OK);
 	assert_int_equal(next.n, 0);
 	return e;
 }

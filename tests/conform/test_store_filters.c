@@ -90,6 +90,27 @@ static void test_headers_follow_the_dead_letter(void **state)
 	assert_true(got[0] == s[1] && got[1] == s[0]);
 }
 
+/* Numbers of dying leap at every start of the store: the index has them in many places. */
+static void test_headers_far_apart(void **state)
+{
+	struct world *w = *state;
+	struct store_header h = {STR("k"), STR("1")}, rare = {STR("rare"), STR("y")};
+	int64_t s[N], got[N];
+	for (int i = 0; i < N; i++) {
+		begin(w);
+		s[i] = dead_with(w, i == 3 ? "{\"k\":\"1\",\"rare\":\"y\"}" : i % 2 ? "{\"k\":\"1\"}" : "{\"k\":\"2\"}", "E", "x");
+		commit(w);
+		if (i % 10 == 9)
+			world_reopen(w);
+	}
+	assert_true(read_dead(w, s[N - 1]).died_no > 500000);
+	EXPECT_THESE(w, F(ANY, 3, .headers = &h, .n_headers = 1), s, i % 2 == 1);
+	EXPECT_THESE(w, F(ANY, 7, .headers = &h, .n_headers = 1, .scan_limit = 2), s, i % 2 == 1);
+	EXPECT_THESE(w, F(ANY, 3, .headers = &rare, .n_headers = 1), s, i == 3);
+	EXPECT_THESE(w, F(ANY, 3, .headers = &rare, .n_headers = 1, .queue_id = w->q, .error_type = STR("E")), s, i == 3);
+	assert_int_equal(list_seqs(w, F(ANY, 3, .headers = &rare, .n_headers = 1, .before_no = read_dead(w, s[3]).died_no), got, N), 0);
+}
+
 static void test_error_types_over_queues(void **state)
 {
 	struct world *w = *state;
@@ -293,6 +314,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    T(test_headers),
 	    T(test_headers_follow_the_dead_letter),
+	    T(test_headers_far_apart),
 	    T(test_error_types_over_queues),
 	    T(test_body_text),
 	    T(test_a_step_is_bounded),

@@ -6,11 +6,12 @@
 #define SCAN_US 1000000
 #define NARROW_ROWS 5000 /* how far the rows of an index are counted to choose one */
 
-/* The keys to look at, newest first: of one statement, or of a walk over groups or queues. */
+/* The keys to look at, newest first: of one statement, of one for each part of the headers, or of a walk over groups or queues. */
 struct keys {
 	sqlite3_stmt *st;
 	struct dead_walk walk;
 	struct arena heads;
+	int64_t part, hash, before; /* of the header that leads: the part under way */
 };
 
 struct list {
@@ -50,6 +51,22 @@ static int64_t rows_of_text(struct list *l, enum statement q, int64_t of, struct
 {
 	int64_t n = 0;
 	q_int(&l->r->c, q, &n, "iti", of, text, I(NARROW_ROWS));
+	return n;
+}
+
+/* The newest part that is not above; -1: there is none. */
+static int64_t part_below(struct list *l, int64_t part)
+{
+	int64_t found = -1;
+	q_int(&l->r->c, Q_HEADER_PART, &found, "i", part);
+	return found;
+}
+
+static int64_t rows_of_header(struct list *l, int64_t hash)
+{
+	int64_t n = 0;
+	for (int64_t part = part_below(l, INT64_MAX); part >= 0 && n < NARROW_ROWS; part = part_below(l, part - 1))
+		n += rows_of(l, Q_N_HEADER, hash, part);
 	return n;
 }
 
@@ -99,7 +116,7 @@ static struct narrow narrowest(struct list *l)
 	if (f->message_id.n)
 		return (struct narrow){LEAD_MESSAGE, -1, 1};
 	for (int i = 0; i < f->n_headers; i++)
-		consider(&best, LEAD_HEADER, i, rows_of(l, Q_N_HEADER, l->hashes[i], 0));
+		consider(&best, LEAD_HEADER, i, rows_of_header(l, l->hashes[i]));
 	if (f->key.n && f->queue_id)
 		consider(&best, LEAD_KEY, -1, rows_of_text(l, Q_N_KEY, f->queue_id, f->key));
 	if (f->redrive_n)
@@ -157,6 +174,23 @@ static void lead_state(struct list *l, struct keys *k, int64_t before)
 	k->st = q_bind(&l->r->c, q, "iii", f->queue_id, I(f->state), before);
 }
 
+/* The next part that may have some of the header. */
+static bool header_part(struct list *l, struct keys *k)
+{
+	k->part = k->part >= 0 ? part_below(l, k->part) : -1;
+	k->st = k->part >= 0 ? q_bind(&l->r->c, Q_LIST_HEADER, "iii", k->hash, k->part, k->before) : NULL;
+	return k->st != NULL;
+}
+
+static void lead_header(struct list *l, struct keys *k, int header, int64_t before)
+{
+	l->lead_header = header;
+	k->hash = l->hashes[header];
+	k->before = before;
+	k->part = (before - 1) >> 14;
+	header_part(l, k);
+}
+
 static void keys_begin(struct list *l, struct keys *k)
 {
 	const struct store_dead_filter *f = l->f;
@@ -167,8 +201,7 @@ static void keys_begin(struct list *l, struct keys *k)
 		lead_message(l, k, before);
 		break;
 	case LEAD_HEADER:
-		l->lead_header = by.header;
-		k->st = q_bind(&l->r->c, Q_LIST_HEADER, "iii", l->hashes[by.header], I(0), before);
+		lead_header(l, k, by.header, before);
 		break;
 	case LEAD_KEY:
 		lead_text(l, k, Q_LIST_KEY, f->queue_id, f->key, before);
@@ -192,8 +225,11 @@ static bool key_next(struct list *l, struct keys *k, int64_t *seq, int64_t *no)
 {
 	if (!k->st)
 		return k->walk.c && walk_next(&k->walk, seq, no);
-	if (!q_row(&l->r->c, k->st))
-		return false;
+	while (!q_row(&l->r->c, k->st)) {
+		k->part--;
+		if (l->lead_header < 0 || l->r->c.rc || !header_part(l, k))
+			return false;
+	}
 	*seq = col(k->st, 0);
 	*no = col(k->st, 1);
 	return true;

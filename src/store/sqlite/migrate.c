@@ -129,8 +129,8 @@ static const char v2[] =
 	"ALTER TABLE audit ADD COLUMN hash BLOB;";
 
 /*
- * dead_header has a row for each header that is delivered with a dead letter: h is header_hash of its name and value, and
- * died_no that of the dead letter. An edit is whole by itself: what is NULL in it is the original. redrive_scope says for
+ * dead_header has a row for each header that is delivered with a dead letter: h is header_hash of its name and value,
+ * died_no that of the dead letter, and part = died_no >> 14: so what dies now is written close together, wherever its hashes are. An edit is whole by itself: what is NULL in it is the original. redrive_scope says for
  * a redrive with listed members up to which ord it has some of a queue and group.
  */
 static const char v3[] =
@@ -141,9 +141,9 @@ static const char v3[] =
 	"CREATE INDEX dead_redrive ON dead(redrive_n, died_no) WHERE redrive_n > 0;"
 	"DROP INDEX dead_expiry;"
 	"CREATE INDEX dead_expiry ON dead(state, expires_due, queue_id);"
-	"CREATE TABLE dead_header(h INTEGER NOT NULL, died_no INTEGER NOT NULL, seq INTEGER NOT NULL,"
-	" PRIMARY KEY(h, died_no, seq)) STRICT, WITHOUT ROWID;"
-	"INSERT OR IGNORE INTO dead_header SELECT header_hash(j.key, j.value), d.died_no, d.seq FROM dead d"
+	"CREATE TABLE dead_header(part INTEGER NOT NULL, h INTEGER NOT NULL, died_no INTEGER NOT NULL, seq INTEGER NOT NULL,"
+	" PRIMARY KEY(part, h, died_no, seq)) STRICT, WITHOUT ROWID;"
+	"INSERT OR IGNORE INTO dead_header SELECT d.died_no >> 14, header_hash(j.key, j.value), d.died_no, d.seq FROM dead d"
 	" CROSS JOIN payload p ON p.seq = d.seq CROSS JOIN json_each(iif(json_valid(p.headers), p.headers, '{}')) j"
 	" WHERE p.headers IS NOT NULL;"
 

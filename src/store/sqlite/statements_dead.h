@@ -66,9 +66,9 @@
 	               "coalesce(?6,(SELECT body FROM edit WHERE seq=?1 ORDER BY n DESC LIMIT 1)))")                    \
 	X(EDIT_LAST, "SELECT headers,body FROM edit WHERE seq=?1 ORDER BY n DESC LIMIT 1")                              \
 	X(EDIT_DELETE, "DELETE FROM edit WHERE seq=?1")                                                                 \
-	X(HEADER_ADD, "INSERT OR IGNORE INTO dead_header VALUES(?1,?2,?3)")                                             \
-	X(HEADER_DROP, "DELETE FROM dead_header WHERE h=?1 AND died_no=?2 AND seq=?3")                                  \
-	X(HEADER_HAS, "SELECT 1 FROM dead_header WHERE h=?1 AND died_no=?2 AND seq=?3")                                 \
+	X(HEADER_ADD, "INSERT OR IGNORE INTO dead_header VALUES(?2>>14,?1,?2,?3)")                                      \
+	X(HEADER_DROP, "DELETE FROM dead_header WHERE part=?2>>14 AND h=?1 AND died_no=?2 AND seq=?3")                  \
+	X(HEADER_HAS, "SELECT 1 FROM dead_header WHERE part=?2>>14 AND h=?1 AND died_no=?2 AND seq=?3")                 \
 	X(NOTICE_INSERT, "INSERT INTO notice(seq,died_no,tries,due) VALUES(?1,?2,0,?3)")                                \
 	X(NOTICE_DUE, "SELECT n,seq,died_no,tries,due,last_error FROM notice ORDER BY due,n LIMIT ?1")                  \
 	X(NOTICE_DELETE, "DELETE FROM notice WHERE n=?1")                                                               \
@@ -138,7 +138,8 @@
 	X(LIST_ALL, ANY_STATE(""))                                                                                      \
 	X(LIST_KEY, "SELECT seq,died_no FROM dead WHERE queue_id=?1 AND key=?2 AND died_no<?3 ORDER BY died_no DESC")   \
 	X(LIST_ERROR, "SELECT seq,died_no FROM dead WHERE queue_id=?1 AND error_type=?2 AND died_no<?3 ORDER BY died_no DESC") \
-	X(LIST_HEADER, "SELECT seq,died_no FROM dead_header WHERE h=?1 AND died_no<?3 ORDER BY died_no DESC")           \
+	X(LIST_HEADER, "SELECT seq,died_no FROM dead_header WHERE part=?2 AND h=?1 AND died_no<?3 ORDER BY died_no DESC") \
+	X(HEADER_PART, "SELECT part FROM dead_header WHERE part<=?1 ORDER BY part DESC LIMIT 1")                        \
 	X(LIST_REDRIVE, "SELECT seq,died_no FROM dead WHERE redrive_n=?1 AND redrive_n>0 AND died_no<?3 ORDER BY died_no DESC") \
 	X(LIST_MESSAGE, "SELECT seq,died_no FROM dead WHERE message_id=?2 AND died_no<?3 UNION ALL "                    \
 	                "SELECT seq,died_no FROM dead WHERE imported_id=?2 AND message_id IS NOT ?2 AND died_no<?3 UNION ALL " \
@@ -147,7 +148,7 @@
 	X(N_GROUP_STATE, COUNT_TO("dead WHERE group_id=?1 AND group_id>0 AND state=?2"))                                \
 	X(N_KEY, COUNT_TO("dead WHERE queue_id=?1 AND key=?2"))                                                         \
 	X(N_ERROR, COUNT_TO("dead WHERE queue_id=?1 AND error_type=?2"))                                                \
-	X(N_HEADER, COUNT_TO("dead_header WHERE h=?1"))                                                                 \
+	X(N_HEADER, COUNT_TO("dead_header WHERE part=?2 AND h=?1"))                                                     \
 	X(N_REDRIVE, COUNT_TO("dead WHERE redrive_n=?1 AND redrive_n>0"))                                               \
 	X(QUEUE_IDS, "SELECT queue_id FROM queue ORDER BY queue_id")                                                    \
 	X(WALK_GROUP_DOWN, "SELECT seq,died_no FROM dead WHERE group_id=?1 AND group_id>0 AND state=?2 AND died_no<?3"  \

@@ -131,7 +131,10 @@ struct engine_op {
 		struct { struct str receipt; int64_t visibility_timeout_ms; int64_t lease_until_wall_ms; } extend;
 		struct { struct queue_config *config; bool created; bool from_file; int64_t *engine_id; /* the engine's */ } queue_put; /* the engine takes one reference on success */
 		struct { bool paused; } queue_pause;
-		/* Chosen ids or (n_ids == 0) the whole queue op->queue. body: a replacement, for exactly one id. dry_run only counts. */
+		/*
+		 * The selection's queue is op->queue. What needs a plan (engine/plan.h) answers at once, with total 0: its members are looked at
+		 * after that. Programs are compiled before anything is written: BAD_REQUEST says where one is wrong.
+		 */
 		struct {
 			struct engine_selection sel;
 			enum redrive_action action;
@@ -141,11 +144,11 @@ struct engine_op {
 			struct redrive_guard guard;
 			bool override_limit;       /* also those whose max_redrives is used up, and archived ones */
 			struct str reason;
-			bool dry_run;              /* only counts; not with a filter or an edit: OP_PREVIEW does that */
+			bool dry_run;              /* only counts, needs no reason; not with a filter or an edit: OP_PREVIEW does that */
 			struct store_redrive out;
 		} redrive;
-		/* The scan thread's own: a step of a planned redrive. */
-		struct { int64_t redrive_n; const struct store_redrive_pick *picks; int n; int64_t looked, plan_next; bool failed; struct str why; } redrive_pick;
+		/* The scan thread's own: a step of a planned redrive. failed: it cannot go on, and halts with `why`. */
+		struct { int64_t redrive_n; const struct store_redrive_pick *picks; int n; int64_t bytes, looked, plan_next; bool failed; struct str why; } redrive_pick;
 		struct { struct str id; enum redrive_state want; struct store_redrive out; } redrive_control; /* PAUSED, RUNNING, CANCELLED */
 		struct { struct str id; struct str reason; } discard; /* and give_up (dead -> archived), restore */
 		/* What changes; the others are left. Every change has an audit row. */

@@ -17,7 +17,7 @@ static void next_command(struct cli *c, const struct selection *s, const struct 
 	struct buf words = {0};
 
 	selection_words(s, &words);
-	edit_words(c, &words);
+	edit_options_words(c, &words);
 	if (p->selected > 1)
 		buf_addz(&words, " --first 5 --stop-at 10%");
 	if (p->over_limit && cli_flag(c, "override"))
@@ -105,7 +105,7 @@ static int run(struct cli *c)
 	int64_t shown;
 	int rc = selection_read(c, SELECT_IDS, &s);
 
-	if (!rc && (!cli_opt_int(c, "show", 0, 100, 5, &shown) || !edit_read(c, &edit)))
+	if (!rc && (!cli_opt_int(c, "show", 0, 100, 5, &shown) || !edit_options_read(c, &edit)))
 		rc = EXIT_USAGE;
 	if (!rc)
 		rc = edit ? preview(c, &s, edit, (int)shown) : by_hand(c, &s);

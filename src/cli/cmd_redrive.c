@@ -136,7 +136,7 @@ static json_t *request(struct cli *c)
 	const char *to = cli_opt(c, "to");
 	int64_t ms;
 
-	if (!add_guard(c, more) || !edit_read(c, &edit))
+	if (!add_guard(c, more) || !edit_options_read(c, &edit))
 		goto fail;
 	if (edit)
 		json_object_set_new(more, "edit", edit);

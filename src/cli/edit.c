@@ -71,7 +71,7 @@ static int read_remove(struct cli *c, json_t *edit)
 	return n;
 }
 
-bool edit_read(struct cli *c, json_t **out)
+bool edit_options_read(struct cli *c, json_t **out)
 {
 	json_t *edit = json_object();
 	const char *program = cli_opt(c, "jq");
@@ -96,7 +96,7 @@ fail:
 	return false;
 }
 
-void edit_words(const struct cli *c, struct buf *out)
+void edit_options_words(const struct cli *c, struct buf *out)
 {
 	static const char *const names[] = {"jq", "set-header", "remove-header"};
 

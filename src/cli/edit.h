@@ -10,9 +10,9 @@
 	{"remove-header", "NAME", "remove this message header; may be given several times"}
 
 /* The member "edit" of a request in *out, NULL when there is none. False: the usage error is printed. */
-bool edit_read(struct cli *c, json_t **out);
+bool edit_options_read(struct cli *c, json_t **out);
 /* " --jq '...'": as they were given. */
-void edit_words(const struct cli *c, struct buf *out);
+void edit_options_words(const struct cli *c, struct buf *out);
 
 /*
  * Lets a person change the body of one dead letter in $VISUAL or $EDITOR, shows what changed, asks, and puts it back with that body.

@@ -108,23 +108,28 @@ static int64_t rows_of_error(struct list *l)
 	return n;
 }
 
-/* The narrowest of what the filter has; of those that are equally wide, the first asked for. */
+/*
+ * The narrowest of what the filter has; of those that are equally wide, the first asked for. Where there is no choice,
+ * nothing is counted.
+ */
 static struct narrow narrowest(struct list *l)
 {
 	const struct store_dead_filter *f = l->f;
 	struct narrow best = {LEAD_STATE, -1, INT64_MAX};
+	bool by_key = f->key.n && f->queue_id;
+	bool choice = f->n_headers + by_key + (f->redrive_n > 0) + (f->group_id > 0) + (f->error_type.n > 0) + (f->queue_id > 0) > 1;
 	if (f->message_id.n)
 		return (struct narrow){LEAD_MESSAGE, -1, 1};
 	for (int i = 0; i < f->n_headers; i++)
-		consider(&best, LEAD_HEADER, i, rows_of_header(l, l->hashes[i]));
-	if (f->key.n && f->queue_id)
+		consider(&best, LEAD_HEADER, i, choice ? rows_of_header(l, l->hashes[i]) : 0);
+	if (by_key)
 		consider(&best, LEAD_KEY, -1, rows_of_text(l, Q_N_KEY, f->queue_id, f->key));
 	if (f->redrive_n)
-		consider(&best, LEAD_REDRIVE, -1, rows_of(l, Q_N_REDRIVE, f->redrive_n, 0));
+		consider(&best, LEAD_REDRIVE, -1, choice ? rows_of(l, Q_N_REDRIVE, f->redrive_n, 0) : 0);
 	if (f->group_id)
-		consider(&best, LEAD_GROUP, -1, rows_of_group(l));
+		consider(&best, LEAD_GROUP, -1, choice ? rows_of_group(l) : 0);
 	if (f->error_type.n)
-		consider(&best, LEAD_ERROR, -1, rows_of_error(l));
+		consider(&best, LEAD_ERROR, -1, choice ? rows_of_error(l) : 0);
 	if (best.lead != LEAD_STATE && f->queue_id)
 		consider(&best, LEAD_STATE, -1, rows_of_queue(l));
 	return best;

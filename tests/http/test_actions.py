@@ -100,11 +100,13 @@ class Actions(DeadCase):
         r = self.job(filter={"queue": self.q, "headers": {"part": "0"}}, first=1)
         self.take(1)
         wait_until(lambda: self.server.ok("GET", "/v1/redrives/" + r["redrive_id"]).get("phase") == "waiting", what="the canary's wait")
-        doc = self.problem(409, "in_redrive", "POST", "/v1/dead-letters/%s/discard" % self.ids["m0"], {"reason": "x"})
-        self.assertEqual(doc["redrive_id"], r["redrive_id"])
-        other = self.run_job(filter={"queue": self.q, "where": ".body.n < 2"}, action="discard")
+        left = [i for i in ("m0", "m3", "m6", "m9") if self.show(self.ids[i])["state"] == "dead"][0]
+        for verb in ("discard", "archive", "redrive"):
+            doc = self.problem(409, "in_redrive", "POST", "/v1/dead-letters/%s/%s" % (self.ids[left], verb), {"reason": "x"})
+            self.assertEqual(doc["redrive_id"], r["redrive_id"])
+        other = self.run_job(filter={"queue": self.q, "where": ".body.n == 1 or .body.n == " + left[1:]}, action="discard")
         self.assertEqual((other["succeeded"], other["skipped"]), (1, 1))
-        self.assertIn(r["redrive_id"], self.ledger(other)[self.ids["m0"]]["note"])
+        self.assertIn(r["redrive_id"], self.ledger(other)[self.ids[left]]["note"])
         self.server.ok("POST", "/v1/redrives/%s/cancel" % r["redrive_id"])
 
     def test_what_does_not_go_together(self):
@@ -122,7 +124,8 @@ class Actions(DeadCase):
         self.assertEqual(self.count("dead"), 12)
 
     def test_rights_of_an_undo(self):
-        by_ids = self.run_job(ids=[self.ids["m0"]], action="discard")
+        elsewhere = self.kill({"id": "e"}, queue=self.queue())
+        by_ids = self.run_job(ids=[self.ids["m0"], elsewhere["e"]], action="discard")
         by_queue = self.run_job(filter={"queue": self.q, "id": "m1"}, action="discard")
         mine, theirs = self.token(queues=[self.q]), self.token(queues=["elsewhere"])
         undo = {"undo": by_queue["redrive_id"], "action": "restore"}

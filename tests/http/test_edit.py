@@ -96,11 +96,12 @@ class One(DeadCase):
         (d,) = self.take(1)
         self.assertEqual(len(d["headers"]), 64)
 
-    def test_headers_past_the_limit_are_skipped(self):
-        ids = self.kill({"id": "m", "headers": {"own": "1"}})
-        r = self.server.ok("POST", "/v1/dead-letters/%s/redrive" % ids["m"],
-                           {"reason": "x", "edit": {"set_headers": {"h%d" % i: "x" for i in range(64)}}})
-        self.assertEqual(self.done(r)["skipped"], 1)
+    def test_headers_past_the_limit(self):
+        ids = self.kill({"id": "m", "headers": {"own": "1"}}, {"id": "n"})
+        edit = {"set_headers": {"h%d" % i: "x" for i in range(64)}}
+        self.problem(400, "bad_request", "POST", "/v1/dead-letters/%s/redrive" % ids["m"], {"reason": "x", "edit": edit}, text="65 headers")
+        r = self.run_job(queue=self.q, edit=edit)
+        self.assertEqual((r["sent"], r["skipped"], r["edited"]), (1, 1, {"changed": 1, "unchanged": 0, "failed": 1}))
         self.assertIn("64", self.ledger(r)[ids["m"]]["note"])
 
 
@@ -185,9 +186,11 @@ class Many(DeadCase):
         self.assertEqual((len(item["changes"]) <= 100, len(item["changes"]) + item.get("more_changes", 0) >= 2), (True, True), item)
 
     def test_over_the_limit(self):
-        q = self.queue(policy={"max_attempts": 1, "max_redrives": 1})
+        q = self.queue()
         ids = self.kill({"id": "m"}, {"id": "n"}, queue=q)
-        self.server.put_queue(q, policy={"max_attempts": 1, "max_redrives": 0})
+        self.run_job(queue=q)
+        self.fail_again(2, q)
+        self.server.put_queue(q, policy={"max_attempts": 1, "max_redrives": 1})
         p = self.preview(queue=q)
         self.assertEqual((p["selected"], p["over_limit"]), (2, 2))
         self.assertTrue(all(i["over_limit"] for i in p["items"]))

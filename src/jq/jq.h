@@ -11,8 +11,8 @@
  *     JQ_EDIT   input: the JSON body alone. The first output becomes the new body; bytes that the program did not touch stay as
  *               they were (jq/json_merge.h). No output, or a body that is not JSON: FAILED.
  *
- * env, $ENV, input, inputs, input_filename, input_line_number, debug, stderr, halt, halt_error, import, include, get_search_list
- * and @sh are refused when the program is compiled, each with what to do instead.
+ * env, $ENV, input, inputs, input_filename, input_line_number, debug, stderr, halt, halt_error, import, include, modulemeta,
+ * get_search_list and @sh are refused when the program is compiled, each with what to do instead.
  */
 #ifndef JQ_JQ_H
 #define JQ_JQ_H
@@ -29,13 +29,14 @@ enum jq_kind { JQ_WHERE, JQ_EDIT };
 
 struct jq_options {
 	const char *program;     /* the executable that runs jq_child_main when its argv[1] is "jq-child"; NULL: DLQ_BAD_REQUEST, jq is not available here */
-	int64_t memory_bytes;    /* address space of the child above its start; 0: 64 MiB */
+	int64_t memory_bytes;    /* address space of the child above its start, at most 1 GiB; 0: 64 MiB. A body of more than a quarter is FAILED */
 	int64_t item_ms;         /* wall time for one item; 0: 1000 */
 	int64_t cpu_s;           /* CPU seconds of the child in all; 0: 600 */
 	int64_t output_bytes;    /* one new body at most; 0: 16 MiB */
 };
 
-/* Compiles: BAD_REQUEST with jq's own message and the place, TIMEOUT, SYSTEM (no child could be started). */
+/* Compiles (tens of ms): BAD_REQUEST with jq's own message and the place, TIMEOUT, SYSTEM (no child could be started, or it may not
+ * confine itself here). o is not kept. Any thread. */
 enum dlq_code jq_open(const struct jq_options *o, enum jq_kind kind, struct str program, struct jq **out, struct dlq_err *err) MUST_USE;
 void jq_close(struct jq *j); /* takes NULL; ends and reaps the child */
 bool jq_dead(const struct jq *j);
@@ -57,8 +58,9 @@ struct jq_item {
 };
 
 /*
- * Runs n items (1 to 1000), in order. Outputs in the arena. OK also when single items FAILED. TIMEOUT, TOO_LARGE or BAD_REQUEST
- * (memory) when item *at ran past a limit: those before it are done, the child is gone.
+ * Runs n items (1 to 1000), in order. Outputs in the arena: for JQ_EDIT up to output_bytes each, so few at a time where bodies are
+ * large. OK also when single items FAILED. TIMEOUT, TOO_LARGE or BAD_REQUEST (memory, or jq itself broke) when item *at ran past a
+ * limit, SYSTEM when the child was lost at it: those before it are done, the child is gone. The detail begins "item 3 of 10: ".
  */
 enum dlq_code jq_run(struct jq *j, struct jq_item *items, int n, struct arena *a, int *at, struct dlq_err *err) MUST_USE;
 

@@ -45,7 +45,7 @@
 #define TICK_US 50000         /* the clock is looked at this often; an item may take so much longer */
 #define KEPT_BYTES (1 << 20)  /* buffers larger than this are given back after an item */
 #define STACK_BYTES 65536     /* for the handlers: the usual stack may be what ran over */
-#define SANITIZED_SLACK_KIB (768 << 10) /* what a sanitizer may hold beside */
+#define SANITIZED_SLACK_KIB (512 << 10) /* what a sanitizer may hold beside */
 #define EXIT_USAGE 64
 
 static struct {
@@ -144,10 +144,11 @@ static bool set_handlers(void)
 {
 	static const int ignored[] = {SIGPIPE, SIGINT, SIGQUIT, SIGHUP, SIGTERM};
 	static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-	stack_t stack = {.ss_sp = malloc(STACK_BYTES), .ss_size = STACK_BYTES};
+	static char memory[STACK_BYTES];
+	stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
 	struct sigaction sa = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
 	sigfillset(&sa.sa_mask);
-	bool good = stack.ss_sp && sigaltstack(&stack, NULL) == 0 && sigaction(SIGALRM, &sa, NULL) == 0;
+	bool good = sigaltstack(&stack, NULL) == 0 && sigaction(SIGALRM, &sa, NULL) == 0;
 	sa.sa_handler = on_cpu;
 	good = good && sigaction(SIGXCPU, &sa, NULL) == 0;
 	sa.sa_handler = on_crash;
@@ -170,7 +171,7 @@ static const char *drop_privileges(void)
 	memset(none, 0, sizeof none);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return "PR_SET_NO_NEW_PRIVS";
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+	if (!SANITIZED && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 		return "PR_SET_DUMPABLE";
 	if (close_range(3, ~0u, 0)) {
 		/* Kernels before 5.9; the parent opens everything close-on-exec anyway. */
@@ -208,10 +209,12 @@ static const char *set_limits(rlim_t base)
 	rlim_t cpu = (rlim_t)state.hello.cpu_s;
 	if (!limit_to(RLIMIT_CPU, cpu, cpu + 2))
 		return "the limit on CPU time";
-	if (!limit_to(RLIMIT_FSIZE, 0, 0) || !limit_to(RLIMIT_CORE, 0, 0) || !limit_to(RLIMIT_NOFILE, 0, 0) || !limit_to(RLIMIT_NPROC, 0, 0))
-		return "the limits on files and processes";
+	if (!limit_to(RLIMIT_FSIZE, 0, 0) || !limit_to(RLIMIT_CORE, 0, 0))
+		return "the limits on files";
 	if (SANITIZED)
 		return NULL;
+	if (!limit_to(RLIMIT_NOFILE, 0, 0) || !limit_to(RLIMIT_NPROC, 0, 0))
+		return "the limits on descriptors and processes";
 	if (base == 0)
 		return "the size of its address space (/proc/self/statm)";
 	rlim_t space = base + (rlim_t)state.hello.memory_bytes;
@@ -501,6 +504,8 @@ static bool compile(void)
 		limit_exit(JQ_LIMIT_MEMORY);
 	jq_set_nomem_handler(state.jq, no_memory, NULL);
 	jq_set_error_cb(state.jq, on_message, NULL);
+	jq_set_input_cb(state.jq, NULL, NULL); /* jq_init leaves them as malloc found them */
+	jq_set_debug_cb(state.jq, NULL, NULL);
 	bool good = jq_compile(state.jq, state.program.p) != 0;
 	state.in_jq = 0;
 	if (good)
@@ -648,7 +653,7 @@ int jq_child_main(void)
 		return 1;
 	}
 	set_ticks(true);
-	if (!compile())
-		return 0;
-	return serve();
+	int rc = compile() ? serve() : 0;
+	jq_teardown(&state.jq);
+	return rc;
 }

@@ -6,8 +6,8 @@
  * malloc, the clock and reading and writing those descriptors need. All else answers EPERM, and what only an attack would call
  * (exec, fork, sockets, ptrace, signals to others) ends the process. A system that has seccomp but does not let it be used (some
  * containers) gets a refusal, not a weaker child; only on a kernel built without it does the child go on with the limits alone.
- * Builds with a sanitizer keep no limit on address space (the sanitizer maps terabytes; what is resident is watched instead) and no
- * filter (its runtime opens files of /proc when it reports).
+ * Builds with a sanitizer have no limit on address space (the sanitizer maps terabytes; what is resident is watched instead), and
+ * no filter and no limit on descriptors and processes (its runtime opens files of /proc and looks for leaks with a process).
  *
  * The child ends when its parent does: it sees the end of its input, and while it works it looks at its parent's id several times a
  * second. PR_SET_PDEATHSIG would not do: it fires when the thread ends that started the child, not the process.

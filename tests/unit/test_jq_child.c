@@ -61,10 +61,13 @@ static void test_confined(void **state)
 	expect_line(text, "Max cpu time", "600 ");
 	expect_line(text, "Max file size", "0 ");
 	expect_line(text, "Max core file size", "0 ");
-	expect_line(text, "Max open files", "0 ");
-	expect_line(text, "Max processes", "0 ");
-	if (!SANITIZED && strstr(text, "Max address space") && strstr(strstr(text, "Max address space"), "unlimited") == strstr(text, "Max address space") + 26)
-		fail_msg("no limit on address space");
+	if (!SANITIZED) {
+		expect_line(text, "Max open files", "0 ");
+		expect_line(text, "Max processes", "0 ");
+		const char *space = strstr(text, "Max address space");
+		assert_non_null(space);
+		assert_in_range(strtoll(space + strlen("Max address space"), NULL, 10), 64 << 20, (64 << 20) + (256 << 20));
+	}
 	if (geteuid() == 0) { /* it is not dumpable: others may not look */
 		char path[64];
 		int n = 0;
@@ -116,7 +119,9 @@ static struct jq_answer ask_child(const char *program, struct str *text)
 		assert_int_equal(recv(pair[0], p, answer.n, MSG_WAITALL), answer.n);
 	*text = (struct str){p, answer.n};
 	close(pair[0]);
-	assert_int_equal(waitpid(pid, NULL, 0), pid); /* it ends when its parent hangs up */
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid); /* it ends when its parent hangs up; with a sanitizer that looks for leaks */
+	assert_int_equal(status, 0);
 	return answer;
 }
 
@@ -144,7 +149,9 @@ static void test_unreachable(void **state)
 	snprintf(program, sizeof program, "import \"secret\" as $s {search: \"%s\"}; $s", folder);
 	assert_true(compiles_here(program));
 	struct jq_answer a = ask_child(program, &text);
-	if (!SANITIZED) {
+	if (SANITIZED) {
+		assert_int_equal(a.kind, JQ_A_MATCH);
+	} else {
 		assert_int_equal(a.kind, JQ_A_COMPILE);
 		assert_non_null(strstr(text.p, "secret"));
 	}
@@ -181,7 +188,7 @@ static void test_liar(void **state)
 	} cases[] = {
 	    {"printf 'garbage garbage garbage'; cat >/dev/null", "makes no sense", false},
 	    {"printf '\\377\\377\\377\\177\\002\\000\\000\\000'; cat >/dev/null", "makes no sense", false}, /* a message of 2 GiB */
-	    {READY "printf x; cat >/dev/null", "makes no sense", true},
+	    {READY LISTEN "printf 'unasked unasked unasked'; cat >/dev/null", "makes no sense", true},
 	    {READY LISTEN "printf '\\000\\000\\000\\000\\003\\000\\000\\000'; cat >/dev/null", "makes no sense", true}, /* REFUSED, late */
 	    {READY LISTEN "printf '\\001\\000\\000\\000\\005\\000\\000\\000a'; cat >/dev/null", "makes no sense", true}, /* MATCH with more */
 	    {READY LISTEN "printf '\\377\\377\\377\\377\\007\\000\\000\\000'; cat >/dev/null", "makes no sense", true}, /* CHANGED, 4 GiB */
@@ -303,6 +310,9 @@ static void test_orphan(void **state)
 	assert_int_equal(poll(&p, 1, 0), 0); /* it lives */
 	kill(parent, SIGKILL);
 	waitpid(parent, NULL, 0);
+#ifdef __SANITIZE_THREAD__ /* it keeps signals back while libjq runs, which it does not know */
+	kill(pid, SIGKILL);
+#endif
 	assert_int_equal(poll(&p, 1, 10000), 1);
 	close(fd);
 	close(channel[0]);

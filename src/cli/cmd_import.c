@@ -241,7 +241,7 @@ const struct command cmd_import = {
 		 "here already is not doubled. Bad lines are named, the others are imported; exit code 1\n"
 		 "when there were any.",
 	.examples = "dlq import orders.jsonl.zst --reason 'moved from the old server' # count, question, import\n"
-		    "dlq import orders.jsonl --queue orders-test --yes # into another queue, to try a worker on them\n"
+		    "dlq import orders.jsonl --queue orders-test --yes # into another queue of another server, to try a worker on them\n"
 		    "dlq archive show 01JE2X5M8Q4Z6T9K3B7C1D0FGH | dlq import - --reason 'still needed' # one from the archive\n"
 		    "dlq export --queue orders | dlq import - --url http://other:7357 --yes # from one server to another",
 	.options = options,

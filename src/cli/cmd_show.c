@@ -115,8 +115,7 @@ static void show_facts(const json_t *d)
 	why_dead(d, why, sizeof(why));
 	printf("%s%s%s  %s%s%s\n%s\n", term_bold(), jstr(d, "dlq_id"), term_reset(), term_red(), jstr(d, "state"), term_reset(), why);
 	if (!strcmp(jstr(d, "state"), "archived"))
-		printf("%s\n", *jstr(d, "why") && *jstr(d, "operator") ? "It was given up to the archive."
-								      : "It died again after as many redrives as its queue allows: given up to the archive.");
+		printf("It was given up: by somebody, or since it died again after as many redrives as its queue allows.\n");
 	printf("\n");
 	fact("queue", jstr(d, "queue"));
 	fact("message", jstr(d, "id"));

@@ -12,6 +12,7 @@
 #include "cli/term.h"
 
 #define NOTES_SHOWN 3
+#define DROPPED_MAX 20 /* ids that are left out of a job before it is given up */
 
 /* How each action is spoken of. */
 static const struct words {
@@ -206,14 +207,12 @@ static int report(struct cli *c, struct client *cl, const json_t *r)
 	return done && !jint(r, "skipped") ? 0 : EXIT_PARTIAL;
 }
 
-int job_start(struct cli *c, struct client *cl, const char *path, json_t *body)
+/* Follows the job r (taken) as the options say; the exit code. */
+static int follow(struct cli *c, struct client *cl, json_t *r)
 {
 	struct dlq_err err = {0};
-	json_t *r = client_json(cl, "POST", path, body, &err);
 	int rc;
 
-	if (!r)
-		return cli_fail(&err);
 	if (cli_flag(c, "no-wait")) {
 		if (c->json)
 			json_line(r);
@@ -228,6 +227,14 @@ int job_start(struct cli *c, struct client *cl, const char *path, json_t *body)
 	rc = report(c, cl, r);
 	json_decref(r);
 	return rc;
+}
+
+int job_start(struct cli *c, struct client *cl, const char *path, json_t *body)
+{
+	struct dlq_err err = {0};
+	json_t *r = client_json(cl, "POST", path, body, &err);
+
+	return r ? follow(c, cl, r) : cli_fail(&err);
 }
 
 /* ---- before it starts ---- */
@@ -325,12 +332,76 @@ static void say_none(const struct job *j)
 		fprintf(stderr, "%s has no dead letter\n", what);
 }
 
+/* Takes the id that err speaks of out of those from `at`. False: it speaks of none. */
+static bool drop_id(struct ids *ids, int at, const struct dlq_err *err)
+{
+	if (err->code != DLQ_CONFLICT && err->code != DLQ_IN_REDRIVE && err->code != DLQ_NOT_FOUND)
+		return false;
+	for (int i = at; i < ids->n && i < at + SELECT_IDS_PER_CALL; i++)
+		if (strstr(err->detail, ids->list[i])) {
+			mem_free(ids->list[i]);
+			memmove(&ids->list[i], &ids->list[i + 1], (size_t)(ids->n - i - 1) * sizeof(*ids->list));
+			ids->n--;
+			return true;
+		}
+	return false;
+}
+
+/*
+ * Starts one job, of the ids from `at`. The server takes all of them or none: one that is not in the right state any more is named and
+ * left out, up to DROPPED_MAX of them. NULL: *rc set, the error is printed; *rc is EXIT_PARTIAL when some were left out.
+ */
+static json_t *start(const struct job *j, int at, int *rc)
+{
+	struct ids *ids = &j->sel->ids;
+	bool named = ids->n > 0;
+
+	for (int dropped = 0;; dropped++) {
+		struct dlq_err err = {0};
+		json_t *body = json_pack("{s:s}", "reason", cli_opt(j->c, "reason"));
+
+		add_more(j, body);
+		selection_add(j->sel, at, body);
+		json_t *r = client_json(j->cl, "POST", "/v1/redrives", body, &err);
+		if (r)
+			return r;
+		int failed = cli_fail(&err);
+		if (dropped == DROPPED_MAX || !named || !drop_id(ids, at, &err) || at >= ids->n) {
+			fprintf(stderr, "nothing was %s%s\n", words_of(j->action)->past, dropped == DROPPED_MAX ? "; too many do not fit" : "");
+			*rc = failed;
+			return NULL;
+		}
+		*rc = EXIT_PARTIAL;
+	}
+}
+
+/* All of the selection, in as many jobs as its ids need. The exit code. */
+static int start_all(const struct job *j)
+{
+	int worst = 0, at = 0;
+
+	do {
+		int rc = 0, ended = 0;
+		json_t *r = start(j, at, &rc);
+
+		if (r)
+			ended = follow(j->c, j->cl, r);
+		rc = ended > rc ? ended : rc;
+		worst = rc > worst ? rc : worst;
+		at += SELECT_IDS_PER_CALL;
+		/* A halt stops the rest, too. */
+		if (!r || ended > EXIT_PARTIAL || (ended && json_object_get(j->more, "first")) || interrupt_came())
+			break;
+	} while (at < j->sel->ids.n);
+	return worst;
+}
+
 int job_run(const struct job *j)
 {
 	struct preview p = {0};
 	bool dry = cli_flag(j->c, "dry-run"), plain = selection_plain(j->sel) && !json_object_get(j->more, "edit");
 	int64_t total = j->sel->ids.n;
-	int rc = 0, worst = 0, at = 0;
+	int rc = 0;
 
 	/* With --yes nobody waits for a count that has to look at everything. */
 	if (dry || (!j->sel->ids.n && (plain || !cli_flag(j->c, "yes"))))
@@ -342,27 +413,11 @@ int job_run(const struct job *j)
 	if (dry) {
 		dry_run(j, &p, total);
 		rc = p.failed ? EXIT_PARTIAL : rc;
-		goto out;
-	}
-	if (!total) {
+	} else if (!total) {
 		say_none(j);
-		goto out;
+	} else if (j->sel->ids.n || confirm(j->c, total, j->action, &rc)) {
+		rc = start_all(j);
 	}
-	if (!j->sel->ids.n && !confirm(j->c, total, j->action, &rc))
-		goto out;
-	do {
-		json_t *body = json_pack("{s:s}", "reason", cli_opt(j->c, "reason"));
-
-		add_more(j, body);
-		selection_add(j->sel, at, body);
-		rc = job_start(j->c, j->cl, "/v1/redrives", body);
-		worst = rc > worst ? rc : worst;
-		at += SELECT_IDS_PER_CALL;
-		/* A halt stops the rest, too. */
-		if (rc > EXIT_PARTIAL || (rc && j->more && json_object_get(j->more, "first")) || interrupt_came())
-			break;
-	} while (at < j->sel->ids.n);
-	rc = worst;
 out:
 	preview_release(&p);
 	return rc;

@@ -7,7 +7,7 @@
 struct job {
 	struct cli *c;
 	struct client *cl;
-	const struct selection *sel;
+	struct selection *sel; /* ids that do not fit are taken out of it */
 	const char *action; /* redrive, discard, archive, restore */
 	const json_t *more; /* members of the request besides selection, action and reason; NULL: none */
 };

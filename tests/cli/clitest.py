@@ -84,7 +84,7 @@ class CliTest(unittest.TestCase):
         """Runs dlq on a terminal of its own; types `answer` at the question -> all that was shown, as text."""
         master, slave = pty.openpty()
         p = subprocess.Popen([dlqtest.BINARY, *args], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-                             env=dict(os.environ, DLQ_URL=self.server.url, DLQ_TOKEN=self.server.token, TERM="xterm", COLUMNS="80", **(env or {})))
+                             env={**os.environ, "DLQ_URL": self.server.url, "DLQ_TOKEN": self.server.token, "TERM": "xterm", **(env or {})})
         os.close(slave)
         seen, typed = b"", False
         while True:

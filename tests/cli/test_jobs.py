@@ -25,9 +25,10 @@ class Jobs(CliTest):
         self.assertEqual(self.server.counts(self.q)["dead"], 10)
         self.cli("discard", *where, "--reason", "tests", "--yes")
         self.assertEqual(self.out, "5 discarded, 0 skipped (done)\n")
+        said = self.err
         self.assertEqual(self.states(ids), ["dead", "discarded"] * 5)
         r = self.job("discard")
-        self.assertIn("dlq restore --undo " + r["redrive_id"], self.err)
+        self.assertIn("dlq restore --undo " + r["redrive_id"], said)
         out = self.cli("redrives", "show", r["redrive_id"])
         self.assertIn("discard, done", out)
         self.assertIn("dlq restore --undo", out)
@@ -54,13 +55,25 @@ class Jobs(CliTest):
         self.assertEqual(self.lines("restore", ids[0], "--reason", "r"), [{"dlq_id": ids[0], "state": "dead"}])
         self.assertEqual(self.lines("archive", "give-up", ids[0], "--reason", "r"), [{"dlq_id": ids[0], "state": "archived"}])
 
-    def test_skipped_ones_say_why(self):
-        ids = self.bury_many(self.q, ["a", "b"])
+    def test_ids_that_do_not_fit_are_named_and_left_out(self):
+        ids = self.bury_many(self.q, ["x"] * 30)
         self.cli("discard", ids[0], "--reason", "r")
-        self.cli("discard", *ids, "--reason", "r", "--yes", code=1)
-        self.assertEqual(self.out, "1 discarded, 1 skipped (done)\n")
-        self.assertRegex(self.err, ids[0] + r"  .*discarded")
-        self.assertIn("dlq redrives show", self.err)
+        self.cli("discard", *ids[:2], "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--reason", "r", "--yes", code=1)
+        self.assertEqual(self.out, "1 discarded, 0 skipped (done)\n")
+        self.assertIn("dead letter %s is discarded: there is nothing to discard" % ids[0], self.err)
+        self.assertIn("01ARZ3NDEKTSV4RRFFQ69G5FAV", self.err)
+        self.cli("discard", *ids[:2], "--reason", "r", "--yes", code=5)
+        self.assertIn("nothing was discarded", self.err)
+        self.cli("discard", *ids[:25], "--reason", "r", "--yes", code=1)
+        self.cli("discard", *ids, "--reason", "r", "--yes", code=5)
+        self.assertIn("nothing was discarded; too many do not fit", self.err)
+        self.assertEqual(self.server.counts(self.q)["dead"], 5)
+
+    def test_skipped_ones_say_why(self):
+        ids = self.bury_many(self.q, [{"n": 1}, "no json"])
+        self.cli("redrive", "--queue", self.q, "--jq", ".n += 1", "--reason", "r", "--yes", code=1)
+        self.assertRegex(self.err, ids[1] + r"  .*JSON")
+        self.assertIn("what became of them: dlq redrives show", self.err)
 
     def test_nothing_fits(self):
         self.cli("discard", "--queue", self.q, "--reason", "r", "--yes")
@@ -159,7 +172,7 @@ class Mistakes(CliTest):
     def test_selections(self):
         self.refused(((["discard", "--reason", "r"], "which dead letters?"), (["discard", "x", "--text", "a", "--reason", "r"], "which one is it"),
                       (["restore", "--undo", "x", "--queue", "q", "--reason", "r"], "--undo takes back"), (["restore", "--undo", "", "--reason", "r"], "is empty"),
-                      (["discard", "--queue", "q", "--where", ".a |", "--reason", "r"], "jq"),
+                      (["discard", "--queue", self.fresh(), "--where", ".a |", "--reason", "r"], "where"),
                       (["redrive", "x", "--body", "f", "--jq", ".", "--reason", "r"], "--body goes with")))
         self.cli("restore", "--undo", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "--reason", "r", code=3)
         self.cli("redrive", "--queue", self.fresh(), "--to", "no-such-queue", "--text", "x", "--reason", "r", "--yes", code=3)

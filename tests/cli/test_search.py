@@ -50,12 +50,13 @@ class Filters(CliTest):
         self.cli("archive", "give-up", dead, "--reason", "nobody wants it")
         self.assertEqual(self.found(self.q), [])
         self.assertEqual(self.found(self.q, "--state", "archived"), [dead])
-        self.assertIn("given up to the archive", self.cli("show", dead))
+        self.assertIn("It was given up", self.cli("show", dead))
 
     def test_pipe_has_the_end_of_retention(self):
         dead = self.bury(self.q)
         row = self.cli("list", self.q)[:-1].split("\t")
-        self.assertEqual((row[0], row[6], row[7]), (dead, "Broken: no such shop", self.get(dead)["expires_at"]))
+        self.assertEqual((row[0], row[6]), (dead, "Broken: no such shop"))
+        self.assertRegex(row[7], r"^\d{4}-\d\d-\d\dT")
 
     def test_soon_shows_on_a_terminal(self):
         q = self.fresh("-soon", policy={"retention": "2d"})
@@ -104,8 +105,10 @@ class Scans(CliTest):
         first = p.stdout.readline()
         self.assertEqual(json.loads(first)["id"], "m-2999")
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=60)
-        self.assertEqual(p.returncode, 1, err)
+        out, err = p.stdout.read(), p.stderr.read()
+        p.stdout.close()
+        p.stderr.close()
+        self.assertEqual(p.wait(60), 1, err)
         self.assertIn(b"interrupted after", err)
         for line in out.splitlines():
             json.loads(line)
@@ -135,9 +138,9 @@ class Mistakes(CliTest):
 
     def test_program_that_runs_away(self):
         q = self.fresh()
-        self.bury(q, {"n": 1})
-        self.cli("list", q, "--where", "[repeat(1)] | length > 0", code=6)
-        self.assertIn("m-", self.err)
+        dead = self.bury(q, {"n": 1})
+        self.cli("list", q, "--where", "first(repeat(1) | select(. == 2))", code=6)
+        self.assertIn(dead, self.err)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,28 @@ class Export(TransferTest):
 
 
 class Import(TransferTest):
+    """From self.server into self.other, where a queue of the same name is."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.other = Server()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.other.stop()
+
+    def setUp(self):
+        super().setUp()
+        self.other.put_queue(self.q)
+
+    def there(self, *args, code=0, **more):
+        """dlq against the other server."""
+        got, self.out, self.err = run_cli(args, server=self.other, **more)
+        self.assertEqual(got, code, "%r\n%s%s" % (args, self.out, self.err))
+        return self.out
+
     def test_elsewhere_without_loss(self):
         ids = [self.bury(self.q, bytes(range(256)), Dlq_Id="bin", Dlq_Key="k", Dlq_Header_Tenant="acme"), self.bury(self.q, '{"a": 1.10}', Dlq_Id="json")]
         self.cli("redrive", ids[1], "--body", "-", "--reason", "try", input='{"a": 2}')
@@ -125,58 +147,58 @@ class Import(TransferTest):
     def test_into_another_queue_from_stdin(self):
         dead = self.bury(self.q, "x")
         record = self.cli("export", dead)
-        other = self.fresh("-other")
-        self.cli("import", "-", "--queue", other, "--reason", "try", input=record)
-        (d,) = self.server.dead(other)
+        self.other.put_queue(self.q + "-try")
+        self.there("import", "-", "--queue", self.q + "-try", "--reason", "try", input=record)
+        (d,) = self.other.dead(self.q + "-try")
         self.assertEqual(d["imported_id"], dead)
+
+    def test_what_is_here_is_not_doubled(self):
+        dead = self.bury(self.q, "x")
+        self.assertEqual(self.cli("import", "-", input=self.cli("export", dead)), "imported 0, here already 1, failed 0\n")
 
     def test_bad_lines_are_named_and_the_others_taken(self):
         self.bury_many(self.q, ["a", "b", "c"])
         records = self.cli("export", "--queue", self.q).splitlines()
-        other = self.fresh("-other")
         text = "\n".join([records[0], "", "not json", records[1], "{}", '{"queue": "%s"}' % self.q, records[2]])
-        self.cli("import", "-", "--queue", other, "--yes", input=text, code=1)
+        self.there("import", "-", "--yes", input=text, code=1)
         self.assertEqual(self.out, "imported 3, here already 0, failed 3\n")
         for n in (3, 5, 6):
             self.assertRegex(self.err, r"(?m)^line %d: " % n)
-        docs = self.lines("import", "-", "--queue", other, "--yes", input=text, code=1)
+        docs = [json.loads(x) for x in self.there("import", "-", "--yes", "--json", input=text, code=1).splitlines()]
         self.assertEqual([d["line"] for d in docs], [1, 3, 4, 5, 6, 7])
         self.assertEqual([d.get("exists") for d in docs], [True, None, True, None, None, True])
 
     def test_counts_and_asks(self):
         self.bury_many(self.q, ["a", "b"])
         self.cli("export", "--queue", self.q, "-o", self.path("x"))
-        other = self.fresh("-other")
-        self.cli("import", self.path("x"), "--queue", other, code=2)
+        self.there("import", self.path("x"), code=2)
         self.assertIn("import 2 dead letters; say --yes", self.err)
-        self.assertEqual(self.cli("import", self.path("x"), "--dry-run"), "2 records would be imported\n")
-        self.cli("import", "-", "--queue", other, input=self.read("x"), code=2)
+        self.assertEqual(self.there("import", self.path("x"), "--dry-run"), "2 records would be imported\n")
+        self.there("import", "-", input=self.read("x"), code=2)
         self.assertIn("more than one record on stdin", self.err)
-        self.assertEqual(self.server.dead(other), [])
-        seen = self.terminal("import", self.path("x"), "--queue", other, answer=b"y\n")
+        self.assertEqual(self.other.dead(self.q), [])
+        seen = self.terminal("import", self.path("x"), answer=b"y\n", env={"DLQ_URL": self.other.url, "DLQ_TOKEN": self.other.token})
         self.assertIn("imported 2", seen)
 
     def test_many_batches(self):
         self.bury_many(self.q, ["x" * 9000] * 2300)  # more than 1000 lines, more than 8 MiB in 1000 of them
         self.cli("export", "--queue", self.q, "-o", self.path("x.zst"))
-        other = self.fresh("-other")
-        self.cli("import", self.path("x.zst"), "--queue", other, "--yes")
+        self.there("import", self.path("x.zst"), "--yes")
         self.assertEqual(self.out, "imported 2,300, here already 0, failed 0\n")
-        self.assertEqual(self.server.counts(other)["dead"], 2300)
+        self.assertEqual(self.other.counts(self.q)["dead"], 2300)
 
     def test_damaged_files(self):
         self.bury_many(self.q, ["body %d" % i for i in range(500)])
         self.cli("export", "--queue", self.q, "-o", self.path("x.zst"))
         whole = self.read("x.zst")
-        other = self.fresh("-other")
         for name, data in (("cut.zst", whole[:-20]), ("bad.zst", whole[:200] + b"\0" * 50 + whole[250:]), ("head.zst", whole[:6])):
             with open(self.path(name), "wb") as f:
                 f.write(data)
-            self.cli("import", self.path(name), "--queue", other, "--yes", code=2)
+            self.there("import", self.path(name), "--yes", code=2)
             self.assertIn("bad_request: ", self.err)
             self.assertIn(name, self.err)
-        self.cli("import", self.path("x.zst"), "--queue", other, "--yes")
-        self.assertEqual(self.server.counts(other)["dead"], 500)
+        self.there("import", self.path("x.zst"), "--yes")
+        self.assertEqual(self.other.counts(self.q)["dead"], 500)
         with open(self.path("two.zst"), "wb") as f:
             f.write(whole + whole)  # two frames, as the archive appends them
         self.assertEqual(self.cli("import", self.path("two.zst"), "--dry-run"), "1,000 records would be imported\n")

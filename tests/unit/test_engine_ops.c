@@ -12,8 +12,8 @@
 static struct engine_op redrive(struct fix *f, const char *queue, struct str *ids, int n, const char *reason, bool dry)
 {
 	struct engine_op op = {.type = OP_REDRIVE, .queue = str_of(queue), .operator= STR("ann")};
-	op.u.redrive.ids = ids;
-	op.u.redrive.n_ids = n;
+	op.u.redrive.sel.ids = ids;
+	op.u.redrive.sel.n_ids = n;
 	op.u.redrive.reason = str_of(reason);
 	op.u.redrive.dry_run = dry;
 	engine_call(f->e, &op);

@@ -148,6 +148,26 @@ static void test_error_types_over_queues(void **state)
 	assert_int_equal(list_seqs(w, F(ANY, 3, .error_type = STR("Timeout")), got, N), 15); /* the deleted queue has none left */
 }
 
+static void test_error_types_over_many_queues(void **state)
+{
+	struct world *w = *state;
+	struct store_header h = {STR("k"), STR("1")};
+	int64_t s[N], q = w->q;
+	char name[16];
+	begin(w);
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "many-%d", i);
+		w->q = make_queue(w, name, false);
+		if (i < N)
+			s[i] = dead_with(w, i % 2 ? "{\"k\":\"1\"}" : "", types[i % 3], "x");
+	}
+	w->q = q;
+	commit(w);
+	EXPECT_THESE(w, F(ANY, 3, .error_type = STR("BadInput")), s, i % 3 == 1);
+	EXPECT_THESE(w, F(DEAD_DEAD, 3, .error_type = STR("BadInput"), .headers = &h, .n_headers = 1), s, i % 3 == 1 && i % 2);
+	EXPECT_THESE(w, F(ANY, 3, .error_type = STR("None")), s, false);
+}
+
 static void test_body_text(void **state)
 {
 	struct world *w = *state;
@@ -316,6 +336,7 @@ int main(void)
 	    T(test_headers_follow_the_dead_letter),
 	    T(test_headers_far_apart),
 	    T(test_error_types_over_queues),
+	    T(test_error_types_over_many_queues),
 	    T(test_body_text),
 	    T(test_a_step_is_bounded),
 	    T(test_a_step_ends_in_time),

@@ -255,13 +255,19 @@ static void copy_file(const char *from, const char *to)
 	fclose(out);
 }
 
-static void fixture_open(struct world *w, const char *name)
+static void fixture_copy(struct world *w, const char *name)
 {
 	const char *source = getenv("DLQ_SOURCE");
-	struct store_options o = {.dir = w->dir, .clock = w->clock, .no_sync = true};
-	struct store_queue q;
 	assert_non_null(source);
 	copy_file((char *)arena_fmt(&w->a, "%s/tests/fixtures/%s", source, name).p, in_dir(w, "dlq.db"));
+}
+
+static void fixture_open(struct world *w, const char *name)
+{
+	struct store_options o = {.dir = w->dir, .clock = w->clock, .no_sync = true};
+	struct store_queue q;
+	if (name)
+		fixture_copy(w, name);
 	OK(w, w->ops->open(&o, &w->s, &w->err));
 	OK(w, w->ops->reader_open(w->s, &w->r, &w->err));
 	OK(w, w->ops->read_queue(w->r, STR("q"), &w->a, &q, &w->err));
@@ -365,6 +371,29 @@ static void test_format_2_opens(void **state)
 	store_check("sqlite", w->dir);
 }
 
+/* A redrive of chosen ones that was paused: the queues it has some of are known after the step to format 3. */
+static void test_format_2_with_chosen_ones(void **state)
+{
+	struct world *w = *state;
+	fixture_copy(w, "v2.db");
+	sql(w, "INSERT INTO redrive(n,queue_id,state,until_no,cursor_no,total,sent,skipped,succeeded,failed_again,started_at,ended_at)"
+	       " VALUES(9,0,1,2,1,2,0,1,0,0,1800000000000,0);"
+	       "INSERT INTO redrive_item(redrive_n,ord,seq,first_died_at) SELECT 9,row_number() OVER (ORDER BY died_no),seq,first_died_at FROM dead"
+	       " WHERE state=0 ORDER BY died_no LIMIT 2; UPDATE redrive SET state=3,cancelled=1 WHERE n=1");
+	fixture_open(w, NULL);
+	struct store_redrive whole = {.queue_id = w->q, .queue = STR("q")};
+	int64_t seqs[4];
+	int n;
+	begin(w);
+	EXPECT(w, DLQ_IN_REDRIVE, w->ops->redrive_create(w->s, &whole, NULL, 0, &w->err));
+	OK(w, w->ops->redrive_next(w->s, 9, 4, seqs, &n, &w->err));
+	assert_int_equal(n, 1);
+	OK(w, w->ops->redrive_create(w->s, &whole, NULL, 0, &w->err));
+	commit(w);
+	world_close(w);
+	store_check("sqlite", w->dir);
+}
+
 static void test_format_1_opens(void **state)
 {
 	struct world *w = *state;
@@ -458,6 +487,7 @@ int main(int argc, char **argv)
 	    BARE(test_folder_that_cannot_be_made),
 	    BARE(test_format_1_opens),
 	    BARE(test_format_2_opens),
+	    BARE(test_format_2_with_chosen_ones),
 	    BARE(test_format_3_opens),
 	    cmocka_unit_test(test_no_such_backend),
 	};

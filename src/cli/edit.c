@@ -84,8 +84,14 @@ bool edit_options_read(struct cli *c, json_t **out)
 		cli_usage(c, "--jq: a program is wanted, such as '.sku |= ascii_upcase'");
 		goto fail;
 	}
+	if (cli_flag(c, "from-edited") && !program) {
+		cli_usage(c, "--from-edited says which body the program of --jq gets; there is no --jq");
+		goto fail;
+	}
 	if (program)
 		json_object_set_new(edit, "jq", json_string(program));
+	if (cli_flag(c, "from-edited"))
+		json_object_set_new(edit, "from", json_string("edited"));
 	if (program || set || removed)
 		*out = edit;
 	else
@@ -109,4 +115,6 @@ void edit_options_words(const struct cli *c, struct buf *out)
 			shell_word(out, value);
 		}
 	}
+	if (cli_flag(c, "from-edited"))
+		buf_addz(out, " --from-edited");
 }

@@ -7,7 +7,8 @@
 #define EDIT_OPTIONS                                                                                               \
 	{"jq", "PROGRAM", "edit each JSON body with this jq program, such as '.sku |= ascii_upcase'"},             \
 	{"set-header", "NAME=VALUE", "set this message header; may be given several times"},                       \
-	{"remove-header", "NAME", "remove this message header; may be given several times"}
+	{"remove-header", "NAME", "remove this message header; may be given several times"}, \
+	{"from-edited", NULL, "of one that was edited before --jq gets the edited body, not the original"}
 
 /* The member "edit" of a request in *out, NULL when there is none. False: the usage error is printed. */
 bool edit_options_read(struct cli *c, json_t **out);

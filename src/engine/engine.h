@@ -84,6 +84,7 @@ struct engine_selection {
 /* What happens to the messages on their way back. */
 struct engine_edit {
 	struct str program;           /* jq over the JSON body; empty: none */
+	bool from_edited;             /* of one that was edited before the program gets the edited body, not the original */
 	const struct store_header *set; int n_set;
 	const struct str *remove; int n_remove;
 };

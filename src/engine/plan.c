@@ -186,6 +186,8 @@ void plan_write(const struct engine_selection *s, const struct engine_edit *e, s
 		jout_key(&j, "edit");
 		jout_open(&j, '{');
 		write_str(&j, "jq", e->program);
+		if (e->from_edited)
+			write_str(&j, "from", STR("edited"));
 		write_headers(&j, "set_headers", e->set, e->n_set);
 		write_list(&j, "remove_headers", e->remove, e->n_remove);
 		jout_close(&j, '}');
@@ -282,8 +284,11 @@ static enum dlq_code read_filter(struct arena *a, const struct doc *d, struct st
 
 static enum dlq_code read_edit(struct arena *a, const struct doc *d, struct engine_edit *e, struct dlq_err *err)
 {
-	struct str *remove = NULL;
+	struct str *remove = NULL, from = {0};
 	enum dlq_code c = read_str(d, "jq", &e->program, err);
+	if (!c)
+		c = read_str(d, "from", &from, err);
+	e->from_edited = str_eqz(from, "edited");
 	if (!c)
 		c = read_headers(a, d, "set_headers", &e->set, &e->n_set, err);
 	if (!c)

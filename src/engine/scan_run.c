@@ -261,10 +261,22 @@ static void edit_told(struct scan_member *m, const struct jq_item *item)
 	m->edit = item;
 	if (item->verdict == JQ_CHANGED)
 		m->body = &item->new_body;
+	if (item->verdict == JQ_SAME && !str_eq(item->body, m->d->body))
+		m->body = &item->body; /* the original again */
 	if (item->verdict == JQ_FAILED) {
 		m->edit_failed = true;
 		m->error = item->error;
 	}
+}
+
+/* What the program gets: a repair that was wrong is made anew from the original, unless it is to be built upon. */
+static enum dlq_code edit_base(struct scan *k, const struct store_dead *d, struct str *body, struct dlq_err *err)
+{
+	struct str type = {0};
+	*body = d->body;
+	if (!d->edited || !k->program || k->edit->from_edited)
+		return DLQ_OK;
+	return k->s->r->ops->read_body(k->s->r, d->seq, true, &k->work, body, &type, err);
 }
 
 /* The edit of those that may go back. */
@@ -274,14 +286,16 @@ static enum dlq_code run_edit(struct scan *k, struct scan_member *m, int n, stru
 	const char **ids = arena_alloc(&k->work, (size_t)n * sizeof(*ids));
 	int *of = arena_alloc(&k->work, (size_t)n * sizeof(*of)), asked = 0;
 	enum dlq_code c = DLQ_OK;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n && !c; i++) {
 		if (m[i].max_redrives >= 0)
 			continue;
 		m[i].edit_tried = true;
-		items[asked].body = m[i].d->body;
+		c = edit_base(k, m[i].d, &items[asked].body, err);
 		ids[asked] = m[i].d->dlq_id;
 		of[asked++] = i;
 	}
+	if (c)
+		return c;
 	if (k->program && asked)
 		c = scan_jq_run(k->s, k->program, items, ids, asked, &k->work, err);
 	if (c) {

@@ -113,7 +113,7 @@ static const struct schema schemas[] = {
 	           "\"additionalProperties\":" TEXT "},\"redrive\":" TEXT ",\"from\":" TIME ",\"to\":" TIME ",\"expires_within\":" DURATION
 	           ",\"text\":{\"type\":\"string\",\"maxLength\":1024},\"where\":{\"type\":\"string\",\"description\":\"a jq program\"}}}"},
 	{"Edit", "{\"type\":\"object\",\"additionalProperties\":false,\"minProperties\":1,\"properties\":{\"jq\":{\"type\":\"string\",\"description\":\"a jq "
-	         "program over the JSON body\"},\"set_headers\":{\"type\":\"object\",\"maxProperties\":64,\"additionalProperties\":" TEXT
+	         "program over the JSON body\"},\"from\":{\"enum\":[\"original\",\"edited\"]},\"set_headers\":{\"type\":\"object\",\"maxProperties\":64,\"additionalProperties\":" TEXT
 	         "},\"remove_headers\":{\"type\":\"array\",\"maxItems\":64,\"items\":" TEXT "}}}"},
 	{"RedriveOne", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"reason\"],\"properties\":{\"reason\":" TEXT ",\"body\":" TEXT
 	               ",\"body_base64\":" TEXT ",\"edit\":" S("Edit") ",\"to\":" TEXT ",\"override\":" BOOL "}}"},

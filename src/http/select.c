@@ -197,8 +197,8 @@ static void filter_read(struct http_req *r, struct json_pull *j, struct wish *w)
 
 void edit_read(struct http_req *r, struct json_pull *j, struct engine_edit *e)
 {
-	static const char *const known[] = {"jq", "set_headers", "remove_headers"};
-	struct str key;
+	static const char *const known[] = {"jq", "set_headers", "remove_headers", "from"};
+	struct str key, from = {0};
 	unsigned seen = 0;
 	if (!jp_object(j))
 		return;
@@ -207,10 +207,14 @@ void edit_read(struct http_req *r, struct json_pull *j, struct engine_edit *e)
 		case 0: read_text(j, "jq", PROGRAM_MAX, &e->program); break;
 		case 1: read_headers(r, j, "set_headers", EDIT_HEADERS_MAX, &e->set, &e->n_set); break;
 		case 2: read_names(r, j, e); break;
+		case 3: read_text(j, "from", 16, &from); break;
 		default: break;
 		}
 	}
-	if (!j->failed && !seen)
+	e->from_edited = str_eqz(from, "edited");
+	if (!j->failed && from.n && !e->from_edited && !str_eqz(from, "original"))
+		jp_fail(j, DLQ_BAD_REQUEST, "from must be \"original\" or \"edited\"");
+	if (!j->failed && !(seen & 7))
 		jp_fail(j, DLQ_BAD_REQUEST, "the edit is empty; there must be \"jq\", \"set_headers\" or \"remove_headers\"");
 	for (int i = 0; i < e->n_set; i++)
 		for (int k = 0; k < e->n_remove && !j->failed; k++)

@@ -16,7 +16,7 @@ from traffic import Crew, body_of, work
 KILLS = int(os.environ.get("DLQ_KILLS", "100"))
 MEMBERS = int(os.environ.get("DLQ_MEMBERS", "10000"))
 SEED = int(os.environ.get("DLQ_SEED", "0")) or random.randrange(1 << 31)
-POLICY = {"max_attempts": 1, "visibility_timeout": "1s", "crash_limit": 1000, "max_redrives": 1000}
+POLICY = {"max_attempts": 100, "backoff": ["20ms"], "visibility_timeout": "1s", "crash_limit": 1000, "max_redrives": 1000}
 ROUNDS = 8
 
 

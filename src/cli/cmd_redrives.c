@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/groups.h"
 #include "cli/page.h"
 #include "cli/term.h"
 
@@ -17,49 +18,100 @@ static const char *action_of(const json_t *r)
 	return *jstr(r, "action") ? jstr(r, "action") : "redrive";
 }
 
-/* What it was started with, for people: "queue orders", "group 3f2a9c..., edited by jq", "ids". */
+/*
+ * What it was started with, for people: "queue orders", "group 3f2a9c..., edited by jq .a", "ids". What the server says of a selection
+ * names its group, or says "all" of a queue that an edit goes over.
+ */
 static void what_of(const json_t *r, char *out, size_t n)
 {
 	const char *queue = jstr(r, "queue"), *group = jstr(r, "group"), *selection = jstr(r, "selection");
+	bool all = !strncmp(selection, "all", 3) && (!selection[3] || selection[3] == ',');
+	size_t at;
 
-	snprintf(out, n, "%s%s%s%s%s", *group ? "group " : *queue ? "queue " : "", *group ? group : queue,
-		 (*group || *queue) && *selection ? ", " : "", selection, *group || *queue || *selection ? "" : "ids");
+	if (!strncmp(selection, "group ", 6))
+		snprintf(out, n, "%s", selection);
+	else if (*group)
+		snprintf(out, n, "group %s%s%s", group, *selection && !all ? ", " : all ? selection + 3 : "", all ? "" : selection);
+	else if (*queue)
+		snprintf(out, n, "queue %s%s%s", queue, *selection && !all ? ", " : all ? selection + 3 : "", all ? "" : selection);
+	else
+		snprintf(out, n, "%s", *selection ? selection : "ids");
+	for (at = strlen(out); at && out[at - 1] == ' '; at--)
+		out[at - 1] = 0;
+}
+
+/* The same for a column of a terminal: groups by their first characters, cut. */
+static void what_short(const json_t *r, char *out, size_t n)
+{
+	char all[300];
+
+	what_of(r, all, sizeof(all));
+	if (!strncmp(all, "group ", 6) && strlen(all) >= 6 + GROUP_ID_LEN)
+		snprintf(out, n, "group %.*s%s", GROUP_ID_SHORT, all + 6, all + 6 + GROUP_ID_LEN);
+	else
+		snprintf(out, n, "%s", all);
+	if (strlen(out) > WHAT_SHOWN) {
+		struct str cut = str_cut(str_of(out), WHAT_SHOWN - 3);
+
+		snprintf(out + cut.n, n - cut.n, "...");
+	}
+}
+
+/* On a terminal: what counts first, and all that is text in the last column, which takes what room is left. */
+static void row_tty(struct table *t, const json_t *r)
+{
+	char what[300], text[700], ago[40];
+
+	what_short(r, what, sizeof(what));
+	snprintf(text, sizeof(text), "%s %s: %s (%s)", action_of(r), what, jstr(r, "reason"), jstr(r, "operator"));
+	table_cell(t, jstr(r, "redrive_id"));
+	table_cell(t, jstr(r, "state"));
+	table_int(t, jint(r, "total"));
+	table_int(t, jint(r, "succeeded"));
+	table_int(t, jint(r, "failed_again"));
+	table_cell(t, time_ago(jstr(r, "started_at"), ago));
+	table_cell(t, text);
+}
+
+static void row_pipe(struct table *t, const json_t *r)
+{
+	char what[300];
+
+	what_of(r, what, sizeof(what));
+	table_cell(t, jstr(r, "redrive_id"));
+	table_cell(t, action_of(r));
+	table_cell(t, what);
+	table_cell(t, jstr(r, "state"));
+	table_int(t, jint(r, "total"));
+	table_int(t, jint(r, "sent"));
+	table_int(t, jint(r, "succeeded"));
+	table_int(t, jint(r, "failed_again"));
+	table_cell(t, jstr(r, "started_at"));
+	table_cell(t, jstr(r, "operator"));
+	table_cell(t, jstr(r, "reason"));
 }
 
 static bool list_item(json_t *r, void *arg)
 {
 	struct list *l = arg;
-	char what[300], ago[40];
 
-	if (l->json) {
+	if (l->json)
 		json_line(r);
-		return true;
-	}
-	what_of(r, what, sizeof(what));
-	if (l->tty && strlen(what) > WHAT_SHOWN)
-		memcpy(what + WHAT_SHOWN - 3, "...", 4);
-	table_cell(&l->table, jstr(r, "redrive_id"));
-	table_cell(&l->table, action_of(r));
-	table_cell(&l->table, what);
-	table_cell(&l->table, jstr(r, "state"));
-	table_int(&l->table, jint(r, "total"));
-	table_int(&l->table, jint(r, "sent"));
-	table_int(&l->table, jint(r, "succeeded"));
-	table_int(&l->table, jint(r, "failed_again"));
-	table_cell(&l->table, l->tty ? time_ago(jstr(r, "started_at"), ago) : jstr(r, "started_at"));
-	table_cell(&l->table, jstr(r, "operator"));
-	table_cell(&l->table, jstr(r, "reason"));
+	else if (l->tty)
+		row_tty(&l->table, r);
+	else
+		row_pipe(&l->table, r);
 	return true;
 }
 
 static int list(struct cli *c, struct client *cl)
 {
-	static const char *const head[] = {"REDRIVE_ID", "ACTION", "WHAT", "STATE",   "TOTAL",    "SENT",
-					   "DONE",       "DIED",   "STARTED", "OPERATOR", "REASON"};
+	static const char *const tty[] = {"REDRIVE_ID", "STATE", "TOTAL", "DONE", "DIED", "STARTED", "WHAT"};
+	static const char *const pipe[] = {"REDRIVE_ID", "ACTION", "WHAT", "STATE", "TOTAL", "SENT", "DONE", "DIED", "STARTED", "OPERATOR", "REASON"};
 	struct list l = {.json = c->json, .tty = term_is_tty(STDOUT_FILENO)};
 	struct dlq_err err = {0};
 
-	table_init(&l.table, 0xf0, head, ARRAY_LEN(head));
+	table_init(&l.table, l.tty ? 0x1c : 0xf0, l.tty ? tty : pipe, l.tty ? ARRAY_LEN(tty) : ARRAY_LEN(pipe));
 	enum dlq_code code = page_each(cl, "/v1/redrives", 100, list_item, &l, &err);
 	table_print(&l.table);
 	return code ? cli_fail(&err) : 0;

@@ -163,6 +163,10 @@ static void next_steps(const json_t *r, bool halted)
 {
 	const char *id = jstr(r, "redrive_id"), *action = jstr(r, "action");
 
+	const json_t *e = json_object_get(r, "edited");
+
+	if (halted && e && !jint(e, "changed"))
+		fprintf(stderr, "the edit changed none of them; `dlq edit` shows what one would do, before it is used\n");
 	if (halted)
 		fprintf(stderr,
 			"dlq redrives show %s --items   which ones, and what became of them\n"
@@ -294,6 +298,16 @@ static int64_t count(const struct job *j, struct preview *p, int *rc)
 	return p->selected;
 }
 
+/* Before the question: what an edit would do. */
+static void say_edit(const struct preview *p)
+{
+	char a[32], b[32], c[32];
+
+	if (p->changed + p->unchanged + p->failed)
+		fprintf(stderr, "the edit changes %s, leaves %s as they are and fails on %s, which would be skipped\n", count_format(p->changed, a),
+			count_format(p->unchanged, b), count_format(p->failed, c));
+}
+
 static void dry_run(const struct job *j, const struct preview *p, int64_t total)
 {
 	const char *would = words_of(j->action)->would;
@@ -415,8 +429,10 @@ int job_run(const struct job *j)
 		rc = p.failed ? EXIT_PARTIAL : rc;
 	} else if (!total) {
 		say_none(j);
-	} else if (j->sel->ids.n || confirm(j->c, total, j->action, &rc)) {
-		rc = start_all(j);
+	} else {
+		say_edit(&p);
+		if (j->sel->ids.n || confirm(j->c, total, j->action, &rc))
+			rc = start_all(j);
 	}
 out:
 	preview_release(&p);

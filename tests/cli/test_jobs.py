@@ -112,7 +112,7 @@ class Jobs(CliTest):
 
     def test_selecting_shows_in_the_progress(self):
         self.bury_many(self.q, [{"n": n} for n in range(2000)])
-        seen = self.terminal("redrive", "--queue", self.q, "--where", "[limit(3000; repeat(1))] | length > 0", "--jq", ".n += 1", "--reason", "r", "--yes")
+        seen = self.terminal("redrive", "--queue", self.q, "--where", "[limit(500; repeat(1))] | length > 0", "--jq", ".n += 1", "--reason", "r", "--yes")
         self.assertRegex(seen, r"selecting: looked at [\d,]+, [\d,]+ chosen")
         self.assertIn("2,000 put back", seen)
 

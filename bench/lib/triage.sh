@@ -21,7 +21,7 @@ list_by() {
 # The whole scan, step by step, as `dlq list --where` does it; the server's memory is looked at after each step.
 where_scan() {
 	local t0 answer cursor='' looked=0 found=0 rss peak=0 path steps=0
-	path='/v1/dead-letters?queue=bench&limit=1000&where=.body.n%3D%3D17%20and%20.headers.tenant%3D%3D%22t18%22'
+	path='/v1/dead-letters?queue=bench&limit=1000&where=.body.n%3D%3D17%20and%20.headers.tenant%3D%3D%22t17%22'
 	t0=$(clock_us)
 	while :; do
 		answer=$(api GET "$path${cursor:+&cursor=$cursor}") || die "where failed: $answer"

@@ -6,6 +6,7 @@
 #include "cli/interrupt.h"
 #include "cli/term.h"
 
+#define BEFORE_DIFFERENCE 20 /* bytes of context */
 #define SKIPPED_SHOWN 5 /* of those that would be skipped */
 #define STEP_ITEMS 100  /* what the server gives at most */
 
@@ -118,6 +119,45 @@ static int columns(const char *s)
 	return n;
 }
 
+/* The end of the character at p that starts within the first n bytes, at most. */
+static size_t back_to_start(const char *p, size_t n)
+{
+	while (n && ((unsigned char)p[n] & 0xc0) == 0x80)
+		n--;
+	return n;
+}
+
+/* Prints text from byte `from`, cut to the columns of one line, with dots where something is left out. */
+static void print_cut(const char *text, size_t from)
+{
+	int room = term_width() - 14;
+	const char *p = text + from;
+
+	fputs(from ? "..." : "", stdout);
+	while (*p && room-- > 0) {
+		do
+			putchar(*p++);
+		while (((unsigned char)*p & 0xc0) == 0x80);
+	}
+	fputs(*p ? "..." : "", stdout);
+}
+
+/* Two values that do not fit on one line: below each other, around the first place in which they differ. */
+static void print_long(const char *path, const char *old, const char *new_text)
+{
+	size_t same = 0, from = 0;
+
+	while (old[same] && old[same] == new_text[same])
+		same++;
+	if (same > BEFORE_DIFFERENCE && columns(old) > term_width() - 14)
+		from = back_to_start(old, same - BEFORE_DIFFERENCE);
+	printf("    %s%s%s:\n      %s   ", term_bold(), path, term_reset(), term_red());
+	print_cut(old, from);
+	printf("%s\n      %s-> ", term_reset(), term_green());
+	print_cut(new_text, from);
+	printf("%s\n", term_reset());
+}
+
 void preview_change(const char *path, const char *old, const char *new_text)
 {
 	char p[300], a[500], b[500];
@@ -132,8 +172,7 @@ void preview_change(const char *path, const char *old, const char *new_text)
 	else if (columns(p) + columns(a) + columns(b) + 10 <= term_width())
 		printf("    %s%s%s: %s%s%s -> %s%s%s\n", term_bold(), p, term_reset(), term_red(), a, term_reset(), term_green(), b, term_reset());
 	else
-		printf("    %s%s%s:\n      %s   %s%s\n      %s-> %s%s\n", term_bold(), p, term_reset(), term_red(), a, term_reset(), term_green(), b,
-		       term_reset());
+		print_long(p, a, b);
 }
 
 static void print_headers(const json_t *item)
@@ -195,7 +234,7 @@ static void print_count(const char *name, int64_t n, const char *colour, const c
 {
 	char text[32];
 
-	printf("  %-11s %s%9s%s%s%s\n", name, n ? colour : "", count_format(n, text), n ? term_reset() : "", *note ? "  " : "", note);
+	printf("  %-11s %s%9s%s%s%s\n", name, n ? colour : "", count_format(n, text), n && *colour ? term_reset() : "", *note ? "  " : "", note);
 }
 
 void preview_print(const struct preview *p)

@@ -34,12 +34,13 @@ class Preview(CliTest):
         self.assertEqual(len([i for i in doc["items"] if "changes" in i]), 2)
 
     def test_added_removed_and_moved(self):
-        self.bury(self.q, {"a": 1, "b": [1, 2], "long": "x" * 100})
-        out = self.cli("edit", "--queue", self.q, "--jq", '.c = {"d": true} | del(.a) | .b[1] = 7 | .long += "y"')
+        self.bury(self.q, json.dumps({"a": 1, "b": [1, 2], "long": "x" * 100, "text": "a\u00e9" * 60}, ensure_ascii=False))
+        out = self.cli("edit", "--queue", self.q, "--jq", '.c = {"d": true} | del(.a) | .b[1] = 7 | .long += "y" | .text |= "b" + .[1:]')
         self.assertIn('.c: added {"d":true}', out)
         self.assertIn(".a: removed 1", out)
         self.assertIn(".b[1]: 2 -> 7", out)
-        self.assertRegex(out, r"\.long:\n +\"x+\"\n +-> \"x+y\"")
+        self.assertRegex(out, r"\.text:\n +\"a\u00e9(a\u00e9)+a?\.\.\.\n +-> \"b\u00e9(a\u00e9)+a?\.\.\.\n")
+        self.assertRegex(out, r"\.long:\n +\.\.\.x{20}\"\n +-> \.\.\.x{20}y\"\n")
 
     def test_headers(self):
         dead = self.bury(self.q, {"a": 1}, Dlq_Header_Region="eu", Dlq_Header_Old="1")

@@ -34,12 +34,14 @@
 #define IOV_MAX_USED 96
 #define IN_BYTES 65536
 #define ITEMS_MAX 1000
+#define FRESH_ITEMS 1000 /* a child that served more and is out of memory may have lost it bit by bit: libjq leaks here and there */
 
 struct jq {
 	enum jq_kind kind;
 	struct str program;
-	struct jq_options o; /* with the defaults; `program` is not kept */
+	struct jq_options o; /* with the defaults; o.program is our copy */
 	pid_t pid;           /* 0: ended and reaped */
+	int64_t served;      /* items that this child answered */
 	int fd;
 	size_t in_from, in_n; /* of `in`: read, not looked at yet */
 	char in[IN_BYTES];
@@ -108,17 +110,19 @@ static int spawn(const char *program, int fd, pid_t *pid)
 	return rc;
 }
 
-static enum dlq_code start(struct jq *j, const char *program, struct dlq_err *err)
+static enum dlq_code start(struct jq *j, struct dlq_err *err)
 {
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		return err_set(err, DLQ_SYSTEM, "no socket for the process that runs jq: %s", strerror(errno));
 	j->fd = pair[0];
-	int rc = fcntl(j->fd, F_SETFL, O_NONBLOCK) ? errno : spawn(program, pair[1], &j->pid);
+	j->in_n = 0;
+	j->served = 0;
+	int rc = fcntl(j->fd, F_SETFL, O_NONBLOCK) ? errno : spawn(j->o.program, pair[1], &j->pid);
 	close(pair[1]);
 	if (rc) {
 		j->pid = 0;
-		return err_set(err, DLQ_SYSTEM, "the process that runs jq could not be started (%s): %s", program, strerror(rc));
+		return err_set(err, DLQ_SYSTEM, "the process that runs jq could not be started (%s): %s", j->o.program, strerror(rc));
 	}
 	return DLQ_OK;
 }
@@ -414,6 +418,7 @@ static int64_t or_default(int64_t v, int64_t def, int64_t max)
 
 static void set_options(struct jq *j, const struct jq_options *o)
 {
+	j->o.program = mem_strdup(str_of(o->program));
 	j->o.memory_bytes = or_default(o->memory_bytes, MEMORY_DEFAULT, MEMORY_MAX);
 	j->o.item_ms = or_default(o->item_ms, ITEM_MS_DEFAULT, 86400000);
 	j->o.cpu_s = or_default(o->cpu_s, CPU_S_DEFAULT, 31536000);
@@ -467,7 +472,7 @@ enum dlq_code jq_open(const struct jq_options *o, enum jq_kind kind, struct str 
 	j->program = (struct str){mem_strdup(program), program.n};
 	j->fd = -1;
 	set_options(j, o);
-	code = start(j, o->program, err);
+	code = start(j, err);
 	if (code == DLQ_OK)
 		code = compile(j, err);
 	if (code != DLQ_OK) {
@@ -484,6 +489,7 @@ void jq_close(struct jq *j)
 		return;
 	finish(j);
 	mem_free((char *)(uintptr_t)j->program.p);
+	mem_free((char *)(uintptr_t)j->o.program);
 	mem_free(j);
 }
 
@@ -524,6 +530,47 @@ static void plan(struct exchange *x, struct jq_item *items, int n)
 	x->pieces = (size_t)x->n * 3;
 }
 
+/* Goes on with the items that have no answer yet, in a child that is new. */
+static enum dlq_code run_rest(struct exchange *x, struct dlq_err *err)
+{
+	size_t done = (size_t)x->done, left = (size_t)(x->n - x->done);
+	finish(x->j);
+	enum dlq_code code = start(x->j, err);
+	if (code == DLQ_OK)
+		code = compile(x->j, err);
+	memmove(x->items, x->items + done, left * sizeof x->items[0]);
+	memmove(x->asks, x->asks + done, left * sizeof x->asks[0]);
+	x->n = (int)left;
+	x->pieces = left * 3;
+	x->piece = x->piece_at = 0;
+	x->done = 0;
+	x->limit = 0;
+	x->payload = NULL;
+	return code;
+}
+
+/* All items of x; when that fails, x->done is at the one that did it. */
+static enum dlq_code run_all(struct exchange *x, const struct jq_item *items, int n, int *at, struct dlq_err *err)
+{
+	struct jq *j = x->j;
+	char what[64];
+	enum ended how;
+	for (;;) {
+		how = exchange_run(x);
+		j->served += x->done;
+		if (how == ENDED_WELL && !x->limit)
+			return DLQ_OK;
+		*at = (int)(x->items[x->done < x->n ? x->done : x->n - 1] - items);
+		if (x->limit != JQ_LIMIT_MEMORY || j->served <= FRESH_ITEMS)
+			break;
+		enum dlq_code code = run_rest(x, err);
+		if (code != DLQ_OK)
+			return code;
+	}
+	snprintf(what, sizeof what, "item %d of %d", *at + 1, n);
+	return x->limit ? limit_error(j, x->limit, what, err) : lost_error(j, how, what, err);
+}
+
 enum dlq_code jq_run(struct jq *j, struct jq_item *items, int n, struct arena *a, int *at, struct dlq_err *err)
 {
 	ASSERT(n >= 1 && n <= ITEMS_MAX);
@@ -535,17 +582,9 @@ enum dlq_code jq_run(struct jq *j, struct jq_item *items, int n, struct arena *a
 	x->a = a;
 	x->quiet_ms = j->o.item_ms + GRACE_MS;
 	plan(x, items, n);
-	enum dlq_code code = DLQ_OK;
-	if (x->n > 0) {
-		enum ended how = exchange_run(x);
-		if (how != ENDED_WELL || x->limit) {
-			char what[64];
-			*at = (int)(x->items[x->done < x->n ? x->done : x->n - 1] - items);
-			snprintf(what, sizeof what, "item %d of %d", *at + 1, n);
-			code = x->limit ? limit_error(j, x->limit, what, err) : lost_error(j, how, what, err);
-			finish(j);
-		}
-	}
+	enum dlq_code code = x->n > 0 ? run_all(x, items, n, at, err) : DLQ_OK;
+	if (code != DLQ_OK)
+		finish(j);
 	mem_free(x);
 	return code;
 }

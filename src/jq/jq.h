@@ -61,6 +61,8 @@ struct jq_item {
  * Runs n items (1 to 1000), in order. Outputs in the arena: for JQ_EDIT up to output_bytes each, so few at a time where bodies are
  * large. OK also when single items FAILED. TIMEOUT, TOO_LARGE or BAD_REQUEST (memory, or jq itself broke) when item *at ran past a
  * limit, SYSTEM when the child was lost at it: those before it are done, the child is gone. The detail begins "item 3 of 10: ".
+ * A child that is out of memory after more than 1000 items is replaced by a new one and the item tried again: libjq 1.6 leaks a little
+ * in some functions, and a scan of a million must not end by that.
  */
 enum dlq_code jq_run(struct jq *j, struct jq_item *items, int n, struct arena *a, int *at, struct dlq_err *err) MUST_USE;
 

@@ -426,6 +426,59 @@ static void test_body_size(void **state)
 	arena_release(&arena);
 }
 
+/* In the middle of much: all before it are done, what was already sent behind it does no harm. */
+static void test_runaway_in_the_middle(void **state)
+{
+	(void)state;
+	enum { N = 300, AT = 170 };
+	static struct jq_item items[N];
+	struct jq_options o = {.program = SELF, .item_ms = 300};
+	struct dlq_err err = {0};
+	struct buf b = {0};
+	int at = -1;
+	buf_addz(&b, "{\"a\":1,\"pad\":\"");
+	for (int i = 0; i < 2000; i++)
+		buf_addz(&b, "0123456789");
+	buf_addz(&b, "\"}");
+	for (int i = 0; i < N; i++)
+		items[i] = (struct jq_item){.body = i == AT ? STR("{\"a\":2}") : buf_str(&b)};
+	struct jq *j = open_with(&o, JQ_EDIT, "def f: f; if .a == 2 then f else .a = 3 end");
+	assert_int_equal(jq_run(j, items, N, &arena, &at, &err), DLQ_TIMEOUT);
+	if (!SANITIZED) {
+		assert_int_equal(at, AT);
+		assert_says(&err, "item 171 of 300");
+		for (int i = 0; i < AT; i++)
+			assert_int_equal(items[i].verdict, JQ_CHANGED);
+	}
+	jq_close(j);
+	buf_release(&b);
+	arena_release(&arena);
+}
+
+/* libjq 1.6 loses some memory with each index(object): a scan goes on in a new child. */
+static void test_leak(void **state)
+{
+	(void)state;
+	enum { N = 1000 };
+	static struct jq_item items[N];
+	struct jq_options o = {.program = SELF, .memory_bytes = 8 << 20};
+	struct jq *j = open_with(&o, JQ_WHERE, ".body|index({x:1}) == 0");
+	int first = jq_pid(j);
+	for (int round = 0; round < (SANITIZED ? 2 : 20); round++) {
+		for (int i = 0; i < N; i++)
+			items[i] = (struct jq_item){.body = i % 2 ? STR("[{\"x\":1},{\"x\":2},{\"x\":3}]") : STR("[{\"x\":2}]")};
+		run_ok(j, items, N, &arena);
+		for (int i = 0; i < N; i++)
+			assert_int_equal(items[i].verdict, i % 2 ? JQ_MATCH : JQ_NO_MATCH);
+		arena_reset(&arena);
+	}
+	if (!SANITIZED)
+		assert_int_not_equal(jq_pid(j), first);
+	assert_int_equal(waitpid(first, NULL, WNOHANG), SANITIZED ? 0 : -1);
+	jq_close(j);
+	arena_release(&arena);
+}
+
 /* CPU time of all items together, with none past its own time. */
 static void test_cpu(void **state)
 {
@@ -473,6 +526,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_vectors),        cmocka_unit_test(test_where),    cmocka_unit_test(test_where_depth),
 	    cmocka_unit_test(test_many),           cmocka_unit_test(test_both_ways), cmocka_unit_test(test_names),
 	    cmocka_unit_test(test_compile_errors), cmocka_unit_test(test_runaways), cmocka_unit_test(test_body_size),
+	    cmocka_unit_test(test_runaway_in_the_middle), cmocka_unit_test(test_leak),
 	    cmocka_unit_test(test_cpu),            cmocka_unit_test(test_no_program),
 	};
 	if (argc == 2 && strcmp(argv[1], "jq-child") == 0)

@@ -242,8 +242,8 @@ enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, co
                          enum outcome said, const struct failure *f, struct worker_id worker, int64_t retry_after_ms,
                          struct engine_settle_item *item, struct dlq_err *err) MUST_USE;
 int64_t retention_due_ms(struct engine *e, struct batch *b, const struct equeue *q);
-/* It was redriven as often as its queue allows: when it dies again it is given up (and the log says so). */
-bool redrives_used_up(const struct equeue *q, const struct store_lease *l);
+/* It was redriven as often as its queue allows, and now that it dies again it is given up: the log says so. */
+bool redrives_used_up(struct engine *e, const struct equeue *q, const struct store_lease *l);
 bool queue_due_known(const struct engine *e, const struct equeue *q);
 void queue_due_at(struct engine *e, struct equeue *q, int64_t due); /* something becomes deliverable at due */
 

@@ -245,10 +245,11 @@ int64_t retention_due_ms(struct engine *e, struct batch *b, const struct equeue 
 	return due;
 }
 
-bool redrives_used_up(const struct equeue *q, const struct store_lease *l)
+bool redrives_used_up(struct engine *e, const struct equeue *q, const struct store_lease *l)
 {
 	if (l->redrives <= 0 || l->redrives < q->config->policy.max_redrives)
 		return false;
+	e->due_gen++; /* in an ordered queue its followers go on */
 	log_event(LOG_INFO, "dead.given_up", "queue=" STR_FMT " redrives=%d max_redrives=%d next=archived_redrive_it_with_override", STR_ARG(q->name),
 	          l->redrives, q->config->policy.max_redrives);
 	return true;
@@ -328,7 +329,7 @@ enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, co
 	} else {
 		ASSERT(eff.kind == EFFECT_DEAD);
 		moved(MSG_LEASED, MOVE_BURY);
-		bool notify = q->config->on_dead_letter.n > 0, give_up = redrives_used_up(q, l);
+		bool notify = q->config->on_dead_letter.n > 0, give_up = redrives_used_up(e, q, l);
 		if (give_up)
 			moved(MSG_DEAD, MOVE_GIVE_UP);
 		c = e->ops->bury(e->store, l, &at, eff.lease_expirations, eff.reason, retention_due_ms(e, b, q),

@@ -170,6 +170,7 @@ static enum dlq_code page_of_ids(struct scan *k, int limit, struct store_dead_pa
 	int64_t bytes = 0;
 	for (int i = 0; i < page->n && !c && with_body(k); i++) {
 		c = r->ops->read_body(r, page->items[i].seq, false, &k->page, &page->items[i].body, &type, err);
+		c = c == DLQ_NOT_FOUND ? DLQ_OK : c; /* it left meanwhile, and is no member when the writer looks */
 		bytes += (int64_t)page->items[i].body.n;
 		if (!c && bytes > SCAN_PAGE_BYTES && i + 1 < page->n) {
 			page->n = page->scanned = i + 1;
@@ -291,6 +292,12 @@ static enum dlq_code run_edit(struct scan *k, struct scan_member *m, int n, stru
 			continue;
 		m[i].edit_tried = true;
 		c = edit_base(k, m[i].d, &items[asked].body, err);
+		if (c == DLQ_NOT_FOUND) { /* it left the store meanwhile, and is no member when the writer looks */
+			c = DLQ_OK;
+			m[i].edit_failed = true;
+			m[i].error = STR("it has left the store");
+			continue;
+		}
 		ids[asked] = m[i].d->dlq_id;
 		of[asked++] = i;
 	}

@@ -55,7 +55,7 @@ static enum dlq_code ttl_one(struct engine *e, struct batch *b, const struct sto
 	bool notify = q->config->on_dead_letter.n > 0;
 	b->notices = b->notices || notify;
 	return e->ops->bury(e->store, l, NULL, l->lease_expirations, REASON_EXPIRED, retention_due_ms(e, b, q),
-	                    notify, redrives_used_up(q, l), dlq_id, err);
+	                    notify, redrives_used_up(e, q, l), dlq_id, err);
 }
 
 enum dlq_code ttl_run(struct engine *e, struct batch *b, struct dlq_err *err)

@@ -191,23 +191,26 @@ static void test_edit(void **state)
 	fix_free(f);
 }
 
-/* The base of an edit is what would be delivered; the originals stay. */
+/* A program starts from the original, so a wrong repair is made anew, unless it is to build upon it; the originals stay. */
 static void test_edit_twice(void **state)
 {
 	(void)state;
 	struct fix *f = orders();
 	char id[ULID_LEN + 1], dead[ULID_LEN + 1], body[200], headers[200];
 	fix_dead_with(f, "orders", &(struct fix_dead){.body = "{\"n\": 1}", .headers = "{\"a\":\"1\"}"}, dead);
-	for (int i = 0; i < 2; i++) {
+	assert_int_equal(fix_queue(f, "orders", "{\"policy\": {\"max_attempts\": 1, \"max_redrives\": 9}}"), DLQ_OK);
+	for (int i = 0; i < 4; i++) {
+		static const char *const want[] = {"{\"n\": 2}", "{\"n\": 2}", "{\"n\": 3}", "{\"n\": 1}"};
 		struct str ids[] = {str_of(dead)};
 		struct engine_op op = redrive_op(NULL);
 		op.u.redrive.sel.ids = ids;
 		op.u.redrive.sel.n_ids = 1;
-		op.u.redrive.edit.program = STR(".n += 1");
+		op.u.redrive.edit.program = i < 3 ? STR(".n += 1") : STR(".");
+		op.u.redrive.edit.from_edited = i == 2;
 		assert_int_equal(run(f, &op, id), DLQ_OK);
 		assert_true(take(f, "orders", body, headers, OUTCOME_PERMANENT));
+		assert_string_equal(body, want[i]);
 	}
-	assert_string_equal(body, "{\"n\": 3}");
 	struct engine_op op = {.type = OP_READ_BODY};
 	op.u.read_body.id = str_of(dead);
 	op.u.read_body.original = true;

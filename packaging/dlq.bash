@@ -55,12 +55,12 @@ _dlq()
 		files="-|--data"
 		;;
 	edit)
-		opts="--jq --set-header --remove-header --preview --show --reason --yes --override --no-wait --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
+		opts="--jq --set-header --remove-header --from-edited --preview --show --reason --yes --override --no-wait --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
 		words=""
 		files="-|--data"
 		;;
 	redrive)
-		opts="--first --stop-at --rate --canary-wait --jq --set-header --remove-header --body --to --override --reason --yes --dry-run --no-wait --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
+		opts="--first --stop-at --rate --canary-wait --jq --set-header --remove-header --from-edited --body --to --override --reason --yes --dry-run --no-wait --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
 		words=""
 		files="-|--body|--data"
 		;;

@@ -95,11 +95,23 @@ class Preview(CliTest):
         self.assertEqual(len(notes), 1)
         self.assertTrue(notes[0])
 
+    def test_a_second_repair_starts_from_the_original(self):
+        dead = self.bury(self.q, '{"n": 1}')
+        self.cli("redrive", dead, "--jq", ".n += 10", "--reason", "first try")
+        self.work(self.q, "permanent")
+        self.assertIn(".n: 1 -> 6", self.cli("edit", dead, "--jq", ".n += 5"))
+        self.assertIn(".n: 11 -> 16", self.cli("edit", dead, "--jq", ".n += 5", "--from-edited"))
+        self.assertIn("--jq '.n += 5' --from-edited --reason", self.out)
+        self.cli("redrive", dead, "--jq", ".n += 5", "--from-edited", "--reason", "second")
+        self.assertEqual([d["body"] for d in self.work(self.q)], ['{"n": 16}'])
+        self.assertEqual(self.cli("show", dead, "--original"), '{"n": 1}')
+
     def test_mistakes(self):
         self.bury(self.q, {"a": 1})
         self.refused(((["--jq", ".a |"], "jq"), (["--jq", ""], "a program is wanted"), (["--jq", "env"], "env"), (["--set-header", "x"], "NAME=VALUE"),
                       (["--remove-header", "a=b"], "the name of a header"), (["--set-header", "a=1", "--remove-header", "A"], "which one is it"),
-                      (["--jq", ".", "--show", "101"], "whole number"), (["--jq", ".", "--show", "x"], "whole number"), ([], "--jq PROGRAM")),
+                      (["--jq", ".", "--show", "101"], "whole number"), (["--jq", ".", "--show", "x"], "whole number"), ([], "--jq PROGRAM"),
+                      (["--from-edited", "--set-header", "a=1"], "there is no --jq")),
                      "edit", "--queue", self.q)
         self.refused(((["--jq", "."], "which dead letters?"), (["x", "--queue", "q", "--jq", "."], "which one is it"),
                       (["x", "--preview", "--reason", "r"], "go with --jq"), (["x"], "--reason is needed"),

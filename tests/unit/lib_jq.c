@@ -1,6 +1,6 @@
 #include "lib_jq.h"
 
-const struct jq_options jq_usual = {.program = SELF};
+const struct jq_options jq_usual = {.program = SELF, .item_ms = 30000}; /* machines that test are busy */
 
 struct jq *open_with(const struct jq_options *o, enum jq_kind kind, const char *program)
 {

@@ -14,7 +14,7 @@
 
 #define SELF "/proc/self/exe"
 
-extern const struct jq_options jq_usual; /* defaults and SELF */
+extern const struct jq_options jq_usual; /* SELF, and much time */
 
 /* These fail the test when it does not work. */
 struct jq *open_with(const struct jq_options *o, enum jq_kind kind, const char *program);

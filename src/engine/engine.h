@@ -213,9 +213,10 @@ struct engine_op {
 		struct { int64_t rows, broken_n; bool more; int64_t after_n; uint8_t hash[32]; } audit_verify;
 		struct { struct str id; int64_t after_ord; int limit; struct store_redrive_item *items; int n; int64_t next_ord; } read_redrive_items;
 		struct { struct store_group_filter filter; struct store_group_page page; struct diagnosis *diagnoses; } read_groups;
-		/* id: fingerprint text. With everything a person needs to understand it. */
+		/* id: fingerprint text. With everything a person needs to understand it; brief: out alone, which is quick. */
 		struct {
 			struct str id;
+			bool brief;
 			struct store_group out;
 			struct diagnosis *diagnosis;
 			struct store_bucket *minutes; int n_minutes; /* last 60 min */

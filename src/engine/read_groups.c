@@ -287,6 +287,8 @@ enum dlq_code read_group(struct engine *e, struct store_reader *r, struct engine
 	enum dlq_code c = group_by_text(r, op->u.read_group.id, a, g, &op->err);
 	if (!c && op->queue.n && !str_eq(op->queue, g->queue))
 		c = group_missing(op->u.read_group.id, &op->err);
+	if (c || op->u.read_group.brief)
+		return c;
 	if (!c)
 		c = r->ops->read_buckets(r, g->queue_id, g->group_id, MINUTE, minute - HOUR, minute, a, &op->u.read_group.minutes,
 		                         &op->u.read_group.n_minutes, &op->err);

@@ -214,7 +214,7 @@ static void get_done(struct http_req *r)
 	answer_json(r, 200);
 }
 
-bool group_read(struct http_req *r, struct str group, void (*finish)(struct http_req *))
+bool group_read(struct http_req *r, struct str group, bool brief, void (*finish)(struct http_req *))
 {
 	if (!fingerprint_text_valid(group)) {
 		answer_problem(r, DLQ_NOT_FOUND, "there is no such group; `group` is %d characters out of 0-9 a-f, GET /v1/groups lists them",
@@ -224,13 +224,14 @@ bool group_read(struct http_req *r, struct str group, void (*finish)(struct http
 	memset(&r->op.u, 0, sizeof r->op.u);
 	r->op.queue = STR("");
 	r->op.u.read_group.id = group;
+	r->op.u.read_group.brief = brief;
 	request_submit(r, OP_READ_GROUP, finish);
 	return true;
 }
 
 void api_group_get(struct http_req *r)
 {
-	group_read(r, r->param, get_done);
+	group_read(r, r->param, false, get_done);
 }
 
 /* ---- changes: the group is read first, for its queue; then changed; then read again for the answer ---- */
@@ -246,7 +247,7 @@ struct group_change {
 static void set_done(struct http_req *r)
 {
 	engine_op_release(&r->op);
-	group_read(r, r->param, get_done);
+	group_read(r, r->param, false, get_done);
 }
 
 static void set_allowed(struct http_req *r)
@@ -327,7 +328,7 @@ static void change(struct http_req *r, const char *const *known, int n, struct g
 		c->set_owner = seen & 4;
 	}
 	r->u.group = c;
-	group_read(r, r->param, set_allowed);
+	group_read(r, r->param, true, set_allowed);
 }
 
 void api_group_acknowledge(struct http_req *r)

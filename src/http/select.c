@@ -214,6 +214,8 @@ void edit_read(struct http_req *r, struct json_pull *j, struct engine_edit *e)
 	e->from_edited = str_eqz(from, "edited");
 	if (!j->failed && from.n && !e->from_edited && !str_eqz(from, "original"))
 		jp_fail(j, DLQ_BAD_REQUEST, "from must be \"original\" or \"edited\"");
+	if (!j->failed && from.n && !e->program.n)
+		jp_fail(j, DLQ_BAD_REQUEST, "\"from\" goes with \"jq\": it says which body the program gets");
 	if (!j->failed && !(seen & 7))
 		jp_fail(j, DLQ_BAD_REQUEST, "the edit is empty; there must be \"jq\", \"set_headers\" or \"remove_headers\"");
 	for (int i = 0; i < e->n_set; i++)
@@ -442,7 +444,7 @@ void wish_allow(struct http_req *r, struct wish *w, void (*then)(struct http_req
 {
 	w->then = then;
 	if (w->group.n)
-		group_read(r, w->group, group_found);
+		group_read(r, w->group, true, group_found);
 	else
 		look_at_redrive(r);
 }

@@ -34,6 +34,18 @@ class One(DeadCase):
         now = self.done(r)
         self.assertEqual(now["edited"], {"changed": 1, "unchanged": 0, "failed": 0})
 
+    def test_from_the_original_or_the_edited_body(self):
+        ids = self.kill(*({"id": "m%d" % i, "body": {"n": 1}} for i in range(3)))
+        self.run_job(queue=self.q, edit={"jq": ".first = true"})
+        self.fail_again(3)
+        for name, more, want in (("m0", {}, {"n": 2}), ("m1", {"from": "original"}, {"n": 2}), ("m2", {"from": "edited"}, {"n": 2, "first": True})):
+            edit = dict({"jq": ".n = 2"}, **more)
+            (item,) = self.preview(ids=[ids[name]], edit=edit)["items"]
+            self.assertIn({"path": ".n", "old": "1", "new": "2"}, item["changes"])
+            self.server.ok("POST", "/v1/dead-letters/%s/redrive" % ids[name], {"reason": "x", "edit": edit})
+            (d,) = self.take(1)
+            self.assertEqual((d["id"], json.loads(d["body"])), (name, want))
+
     def test_what_changes_nothing(self):
         ids = self.kill({"id": "m", "body": {"a": 1}, "headers": {"h": "1"}})
         r = self.server.ok("POST", "/v1/dead-letters/%s/redrive" % ids["m"],
@@ -76,7 +88,8 @@ class One(DeadCase):
         for more, code, text in (
                 ({"edit": {}}, "bad_request", "the edit is empty"), ({"edit": {"jqq": "."}}, "bad_request", 'did you mean "jq"?'),
                 ({"edit": "."}, "bad_request", "an object"), ({"edit": {"jq": ""}}, "bad_request", "empty"),
-                ({"edit": {"jq": 1}}, "bad_request", "text"), ({"edit": {"jq": ". = ("}}, "bad_request", "syntax error"),
+                ({"edit": {"jq": 1}}, "bad_request", "text"), ({"edit": {"jq": ".", "from": "first"}}, "bad_request", "original"),
+                ({"edit": {"from": "edited"}}, "bad_request", "goes with"), ({"edit": {"set_headers": {"a": "1"}, "from": "edited"}}, "bad_request", "goes with"), ({"edit": {"jq": ". = ("}}, "bad_request", "syntax error"),
                 ({"edit": {"jq": "."}, "body": "x"}, "bad_request", "exclude each other"),
                 ({"edit": {"jq": "#" * 65537}}, "bad_request", "at most 65536"),
                 ({"edit": {"set_headers": {}}}, "bad_request", "empty"), ({"edit": {"set_headers": {"a b": "x"}}}, "bad_request", "name"),

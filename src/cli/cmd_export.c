@@ -161,12 +161,13 @@ static enum dlq_code export_ids(struct export *e, const struct ids *ids, struct 
 static int finish(struct export *e, const char *file, enum dlq_code code, struct dlq_err *err)
 {
 	char n[32], size[32];
-	int rc = code ? code_exit(code) : 0;
+	bool whole = !(e->scan.interrupted && e->scan.more);
+	int rc = 0;
 
 	progress_clear();
 	if (code && sink_closed(e->sink))
 		return 0; /* the reader had enough */
-	if (!code && sink_finish(e->sink, err))
+	if (!code && sink_finish(e->sink, whole, err))
 		code = err->code;
 	if (code) {
 		rc = cli_fail(err);
@@ -174,8 +175,8 @@ static int finish(struct export *e, const char *file, enum dlq_code code, struct
 			sink_part(e->sink) ? " are in " : " were written", sink_part(e->sink) ? sink_part(e->sink) : "");
 		return rc;
 	}
-	if (e->scan.interrupted && e->scan.more) {
-		fprintf(stderr, "interrupted; there is more\n");
+	if (!whole) {
+		fprintf(stderr, "interrupted; there is more%s%s\n", sink_part(e->sink) ? ", and what was exported is in " : "", sink_part(e->sink) ? sink_part(e->sink) : "");
 		rc = EXIT_PARTIAL;
 	}
 	if (scan_warn(&e->scan))
@@ -183,8 +184,8 @@ static int finish(struct export *e, const char *file, enum dlq_code code, struct
 	if (e->c->json && file)
 		printf("{\"exported\":%lld,\"bytes\":%lld}\n", (long long)e->scan.found, (long long)sink_bytes(e->sink));
 	size_human(sink_bytes(e->sink), size);
-	fprintf(stderr, "exported %s dead letter%s%s%s, %s%s\n", count_format(e->scan.found, n), e->scan.found == 1 ? "" : "s", file ? " to " : "",
-		file ? file : "", size, e->scan.more && !rc ? "; --limit gives more" : "");
+	fprintf(stderr, "exported %s dead letter%s%s%s, %s%s\n", count_format(e->scan.found, n), e->scan.found == 1 ? "" : "s",
+		file && whole ? " to " : "", file && whole ? file : "", size, e->scan.more && !rc ? "; --limit gives more" : "");
 	return rc;
 }
 
@@ -254,7 +255,7 @@ const struct command cmd_export = {
 		 "Without filters it is all that is dead; --state any takes everything.\n"
 		 "\n"
 		 "FILE has its name only when it is whole; until then it is FILE.part. Exit code 7: it\n"
-		 "could not be written; 1: it was interrupted.\n"
+		 "could not be written; 1: it was interrupted, and what there is is in FILE.part.\n"
 		 "\n" SELECT_ABOUT,
 	.examples = "dlq export --queue orders -o orders.jsonl.zst # all that is dead in one queue, compressed\n"
 		    "dlq export --group 3f2a9c | head -1 # how a record looks\n"

@@ -113,7 +113,7 @@ enum dlq_code sink_write(struct sink *s, struct str bytes, struct dlq_err *err)
 	return s->zstd ? compress(s, bytes, ZSTD_e_continue, err) : write_all(s, bytes, err);
 }
 
-enum dlq_code sink_finish(struct sink *s, struct dlq_err *err)
+enum dlq_code sink_finish(struct sink *s, bool whole, struct dlq_err *err)
 {
 	if (s->zstd && compress(s, (struct str){"", 0}, ZSTD_e_end, err))
 		return err->code;
@@ -121,6 +121,8 @@ enum dlq_code sink_finish(struct sink *s, struct dlq_err *err)
 		return DLQ_OK;
 	if (fsync(s->fd))
 		return err_set(err, DLQ_SYSTEM, "cannot write %s: %s", s->part, strerror(errno));
+	if (!whole)
+		return DLQ_OK;
 	int rc = renameat2(AT_FDCWD, s->part, AT_FDCWD, s->path, s->force ? 0 : RENAME_NOREPLACE);
 	if (rc && errno == EINVAL) /* a file system without that */
 		rc = rename(s->part, s->path);

@@ -12,8 +12,8 @@ struct sink;
  */
 enum dlq_code sink_open(const char *path, bool zstd, bool force, struct sink **out, struct dlq_err *err) MUST_USE;
 enum dlq_code sink_write(struct sink *s, struct str bytes, struct dlq_err *err) MUST_USE;
-/* Writes what is left, syncs, and gives the file its name. */
-enum dlq_code sink_finish(struct sink *s, struct dlq_err *err) MUST_USE;
+/* Writes what is left and syncs; a whole file gets its name, another one stays PATH.part. */
+enum dlq_code sink_finish(struct sink *s, bool whole, struct dlq_err *err) MUST_USE;
 int64_t sink_bytes(const struct sink *s);        /* written so far */
 const char *sink_part(const struct sink *s);     /* the file as it is named until sink_finish, or NULL */
 bool sink_closed(const struct sink *s);          /* the reader of the pipe had enough */

@@ -1,6 +1,10 @@
 """dlq discard, archive, restore and redrive of a selection: counted, confirmed, done as jobs, undone."""
+import os
+import signal
+import subprocess
 import unittest
 
+import dlqtest
 from clitest import CliTest
 from dlqtest import run_cli, wait_until
 
@@ -123,6 +127,18 @@ class Jobs(CliTest):
         seen = self.terminal("archive", "give-up", "--queue", self.q, "--died-from", "1h", "--reason", "r", answer=b"n\n", code=1)
         self.assertIn("archive 2 dead letters? [y/N]", seen)
         self.assertEqual(self.states(ids), ["discarded", "dead", "dead"])
+
+    def test_ctrl_c_leaves_the_job_to_the_server(self):
+        self.bury_many(self.q, ["a", "b", "c"])
+        p = subprocess.Popen([dlqtest.BINARY, "redrive", "--queue", self.q, "--first", "1", "--reason", "r", "--yes"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=dict(os.environ, DLQ_URL=self.server.url, DLQ_TOKEN=self.server.token))
+        (d,) = self.server.receive(self.q, wait="10s")  # the canary; the command waits for its outcome
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, out), (1, b""))
+        self.assertIn(b"interrupted; the job goes on: dlq redrives show", err)
+        self.server.settle(self.q, d["receipt"])
+        self.assertEqual(len(self.server.receive(self.q, max=10, wait="10s")), 2)
 
     def test_no_wait(self):
         self.bury_many(self.q, ["a", "b"])

@@ -9,7 +9,7 @@ import unittest
 
 import dlqtest
 from clitest import CliTest
-from dlqtest import Server, run_cli
+from dlqtest import Server, run_cli, wait_until
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
@@ -86,6 +86,29 @@ class Export(TransferTest):
         got = subprocess.run([dlqtest.BINARY, "export", "--queue", self.q], stdout=writer, stderr=subprocess.PIPE, env=self.env())
         os.close(writer)
         self.assertEqual(got.returncode, 0, "a reader that had enough")
+
+    def test_ctrl_c_keeps_what_was_found(self):
+        self.bury_many(self.q, [{"n": n} for n in range(3000)])
+        slow = ".body.n > 2900 or ([limit(30000; repeat(1))] | length == 0)"
+        p = subprocess.Popen([dlqtest.BINARY, "export", "--queue", self.q, "--where", slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env())
+        self.assertEqual(json.loads(p.stdout.readline())["id"], "m-2999")
+        p.send_signal(signal.SIGINT)
+        records, err = p.stdout.read().splitlines(), p.stderr.read()
+        p.stdout.close()
+        p.stderr.close()
+        self.assertEqual(p.wait(60), 1, err)
+        self.assertIn(b"interrupted; there is more", err)
+        self.assertEqual([json.loads(r)["id"] for r in records], ["m-%d" % n for n in range(2998, 2998 - len(records), -1)])
+        part = self.path("x.jsonl.zst.part")
+        p = subprocess.Popen([dlqtest.BINARY, "export", "--queue", self.q, "--where", slow, "-o", part[:-5]], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=self.env())
+        wait_until(lambda: os.path.exists(part))
+        p.send_signal(signal.SIGINT)
+        _, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 1, err)
+        self.assertIn(b"what was exported is in " + part.encode(), err)
+        self.assertEqual(os.listdir(self.dir), ["x.jsonl.zst.part"])
+        self.cli("import", part, "--dry-run")  # it can be read
 
     def test_mistakes(self):
         self.refused(((["--output", ""], "--output is empty"), (["x", "--queue", "q"], "which one is it"), (["--key", "k"], "of which queue"),

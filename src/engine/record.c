@@ -35,10 +35,18 @@ bool group_id_parse(struct str text, uint8_t fp[16])
 	return true;
 }
 
+/* Schedule time as people read it. The two faces of the clock are read one after the other: their distance is taken in whole seconds, so that
+ * the same end of retention reads the same each time. */
+static int64_t wall_of(struct clock *clock, int64_t due)
+{
+	int64_t apart = clock_to_wall_ms(clock, 0), half = apart < 0 ? -500 : 500;
+	return due + (apart + half) / 1000 * 1000;
+}
+
 static void expiry_write(struct json_out *j, const struct store_dead *d, struct clock *clock, int64_t soon_ms)
 {
 	bool ends = d->expires_due > 0 && d->expires_due < INT64_MAX;
-	jout_ktime(j, "expires_at", ends ? clock_to_wall_ms(clock, d->expires_due) : 0);
+	jout_ktime(j, "expires_at", ends ? wall_of(clock, d->expires_due) : 0);
 	if (ends && soon_ms > 0 && d->state == DEAD_DEAD && d->expires_due - clock_now_ms(clock) <= soon_ms)
 		jout_kbool(j, "expires_soon", true);
 }

@@ -9,10 +9,12 @@ bool job_open(const struct sim *s)
 
 static void job_start(struct sim *s)
 {
-	int q = below(s, QUEUES), dead = 0;
-	for (int i = 0; i < s->n; i++)
+	int q = below(s, QUEUES), dead = 0, can = 0;
+	for (int i = 0; i < s->n; i++) {
 		dead += s->m[i].queue == q && s->m[i].where == DEAD;
-	if (!dead)
+		can += s->m[i].queue == q && s->m[i].where == DEAD && s->m[i].redrives < MAX_REDRIVES;
+	}
+	if (!can)
 		return;
 	struct engine_op op = {.type = OP_REDRIVE};
 	op.u.redrive.reason = STR("mended, carefully");
@@ -39,7 +41,7 @@ static void job_start(struct sim *s)
 	/* Its members are taken (invariant 9). */
 	op = (struct engine_op){.type = OP_REDRIVE};
 	op.u.redrive.reason = STR("me too");
-	if (s->job.guard.first && s->job.guard.first < dead) {
+	if (s->job.guard.first && s->job.guard.first < can) {
 		call(s, &op, q);
 		CHECK(s, op.code == DLQ_IN_REDRIVE, "a second redrive: %s", code_name(op.code));
 	}
@@ -94,6 +96,8 @@ void job_learn(struct sim *s)
 	for (int i = 0; i < op.u.read_redrive_items.n; i++) {
 		const struct store_redrive_item *it = &op.u.read_redrive_items.items[i];
 		struct mmsg *m = m_by_seq(s, it->seq);
+		if (it->state == ITEM_SKIPPED && m)
+			m->member = false;
 		if (it->state == ITEM_SELECTED || it->state == ITEM_SKIPPED || it->state == ITEM_CANCELLED || !m || !m->member)
 			continue;
 		CHECK(s, m->where == DEAD, "%s was put back and was not dead", m->id);

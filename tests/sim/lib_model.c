@@ -36,7 +36,12 @@ void m_die(struct sim *s, struct mmsg *m)
 	m->dead_once = true;
 	s->job.failed += m->counted;
 	m->counted = false;
-	m->retention = m->redrives >= MAX_REDRIVES ? now(s) : now(s) + RETENTION;
+	m->retention = now(s) + RETENTION;
+	if (m->redrives >= MAX_REDRIVES) { /* its redrives are used up */
+		m->where = GIVEN;
+		s->archived[m->queue]++;
+		s->given++;
+	}
 	s->died[m->queue]++;
 }
 
@@ -71,10 +76,10 @@ void m_tick(struct sim *s)
 			m->group = -1; /* it died of no failure */
 			m_die(s, m);
 		}
-		if ((m->where == DEAD || m->where == DISCARDED) && m->retention <= now(s)) {
+		if ((m->where == DEAD || m->where == DISCARDED || m->where == GIVEN) && m->retention <= now(s)) {
+			s->archived[m->queue] += m->where != GIVEN;
 			m->where = ARCHIVED;
 			m->member = false;
-			s->archived[m->queue]++;
 		}
 	}
 }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -28,7 +29,7 @@
 
 #define ORDERED 1 /* the queue that is */
 
-enum where { WAITING, LEASED, DONE, DEAD, DISCARDED, ARCHIVED };
+enum where { WAITING, LEASED, DONE, DEAD, DISCARDED, GIVEN, ARCHIVED }; /* GIVEN: given up, in the store still */
 
 struct mmsg {
 	int queue, key; /* key -1: none */
@@ -38,6 +39,7 @@ struct mmsg {
 	enum where where;
 	bool redriving, dead_once;
 	bool member, counted; /* of the guarded redrive: to be put back; put back, its outcome counts */
+	bool chosen;          /* was there when the planned job started */
 	int group;            /* kind of its last failure, -1: none */
 	int attempts, expirations, redrives, failures; /* failures: of all lives */
 	int64_t due, expires, lease_until, retention, dedup_until;
@@ -72,7 +74,7 @@ struct sim {
 	bool paused[QUEUES];
 	int64_t sent[QUEUES], done[QUEUES], failed[QUEUES], died[QUEUES], discarded[QUEUES], archived[QUEUES],
 	    duplicates[QUEUES];
-	int64_t redriven, restarts, jobs, halts, jobs_done;
+	int64_t redriven, restarts, jobs, halts, jobs_done, plans, planned[ACTION_COUNT], given;
 	int64_t failures[QUEUES][GROUPS], deaths[QUEUES][GROUPS];
 	struct mjob job;
 	struct mmsg *m;
@@ -102,6 +104,11 @@ struct mmsg *m_by_seq(struct sim *s, int64_t seq);
 struct mmsg *m_pick(struct sim *s, enum where where);
 void m_redrive(struct sim *s, struct mmsg *m);
 void call(struct sim *s, struct engine_op *op, int queue); /* queue -1: none */
+
+void do_restart(struct sim *s);
+
+/* lib_planned.c: jobs that a filter chooses */
+void do_planned(struct sim *s);
 
 /* lib_groups.c: kinds of failures, and the groups that they should make */
 extern const char *const kind_types[KINDS];

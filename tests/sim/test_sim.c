@@ -15,11 +15,12 @@
 
 #include <cmocka.h>
 
+#include "jq/jq_child.h"
 #include "lib_model.h"
 
 /* Over all runs: a simulation in which something never happens proves nothing about it. */
 static struct {
-	int64_t sent, done, failed, died, discarded, archived, duplicates, redriven, restarts, jobs, halts, jobs_done;
+	int64_t sent, done, failed, died, discarded, archived, duplicates, redriven, restarts, jobs, halts, jobs_done, plans, planned[ACTION_COUNT], given;
 } seen;
 
 /* ---- the engine and the checks ---- */
@@ -28,7 +29,8 @@ static void sim_open(struct sim *s)
 {
 	struct dlq_err err = {0};
 	struct engine_options o = {
-	    .store = "sqlite", .dir = s->dir, .clock = s->clock, .seed = s->seed, .single_step = true, .no_sync = true};
+	    .store = "sqlite", .dir = s->dir, .clock = s->clock, .seed = s->seed, .single_step = true, .no_sync = true,
+	    .jq_program = "/proc/self/exe"};
 	enum dlq_code c = engine_open(&o, &s->e, &err);
 	CHECK(s, !c, "open: %s", err.detail);
 	c = engine_start(s->e, &err);
@@ -122,7 +124,7 @@ static void learn_dead(struct sim *s)
 {
 	bool unknown = false;
 	for (int i = 0; i < s->n; i++)
-		unknown = unknown || (s->m[i].where == DEAD && !s->m[i].dlq_id[0]);
+		unknown = unknown || ((s->m[i].where == DEAD || s->m[i].where == GIVEN) && !s->m[i].dlq_id[0]);
 	if (!unknown)
 		return;
 	struct engine_op op = {.type = OP_READ_DEAD_LIST};
@@ -153,7 +155,7 @@ static void do_send(struct sim *s)
 	snprintf(m->id, sizeof(m->id), "%s", again ? again->id : "");
 	if (!again)
 		snprintf(m->id, sizeof(m->id), "m-%d", s->n);
-	snprintf(m->body, sizeof(m->body), "body %d %" PRIu64, s->n, rnd_u64(&s->rnd));
+	snprintf(m->body, sizeof(m->body), "\"body %d %" PRIu64 "\"", s->n, rnd_u64(&s->rnd));
 	memcpy(m->now_body, m->body, sizeof(m->body));
 	char key[16] = "";
 	if (m->key >= 0)
@@ -323,7 +325,7 @@ static void do_redrive(struct sim *s)
 	struct str ids[8];
 	int n = 0, whole = below(s, 6) == 0, q = below(s, QUEUES), want = 1 + below(s, 8);
 	for (int i = 0; i < s->n && n < want && !whole; i++)
-		if (s->m[i].where == DEAD && !s->m[i].member && below(s, 2)) {
+		if (s->m[i].where == DEAD && !s->m[i].member && s->m[i].redrives < MAX_REDRIVES && below(s, 2)) {
 			chosen[n] = &s->m[i];
 			ids[n++] = str_of(s->m[i].dlq_id);
 		}
@@ -339,17 +341,19 @@ static void do_redrive(struct sim *s)
 	struct str body_str;
 	if (n == 1 && below(s, 2)) { /* of the same length, so that the bytes stay the same */
 		snprintf(body, sizeof(body), "%s", chosen[0]->body);
-		body[0] = 'B';
+		body[1] = 'B';
 		body_str = str_of(body);
 		op.u.redrive.body = &body_str;
 	}
 	call(s, &op, whole ? q : -1);
 	CHECK(s, !op.code, "%s", op.err.detail);
-	int total = 0;
+	int total = 0, over = 0; /* over: restored ones, whose redrives are used up */
 	for (int i = 0; i < s->n && whole; i++)
 		if (s->m[i].queue == q && s->m[i].where == DEAD) {
-			m_redrive(s, &s->m[i]);
 			total++;
+			over += s->m[i].redrives >= MAX_REDRIVES;
+			if (s->m[i].redrives < MAX_REDRIVES)
+				m_redrive(s, &s->m[i]);
 		}
 	for (int i = 0; i < n; i++)
 		m_redrive(s, chosen[i]);
@@ -362,7 +366,7 @@ static void do_redrive(struct sim *s)
 	call(s, &read, -1);
 	CHECK(s, !read.code && read.u.read_redrive.out.state == REDRIVE_DONE, "%s, state %d", read.err.detail,
 	      read.u.read_redrive.out.state);
-	CHECK(s, read.u.read_redrive.out.sent == total + n && !read.u.read_redrive.out.skipped, "sent %" PRId64,
+	CHECK(s, read.u.read_redrive.out.sent == total + n - over && read.u.read_redrive.out.skipped == over, "sent %" PRId64,
 	      read.u.read_redrive.out.sent);
 	engine_op_release(&read);
 	/* Twice is refused: it is no longer dead. */
@@ -380,7 +384,7 @@ static void do_redrive(struct sim *s)
 
 static void do_discard(struct sim *s)
 {
-	struct mmsg *m = m_pick(s, below(s, 4) ? DEAD : ARCHIVED);
+	struct mmsg *m = m_pick(s, below(s, 4) ? DEAD : below(s, 2) ? GIVEN : ARCHIVED);
 	if (!m || !m->dlq_id[0])
 		return;
 	struct engine_op op = {.type = OP_DISCARD};
@@ -389,7 +393,7 @@ static void do_discard(struct sim *s)
 	CHECK(s, op.code == DLQ_BAD_REQUEST, "without a reason: %s", code_name(op.code));
 	op.u.discard.reason = STR("not wanted");
 	call(s, &op, -1);
-	enum dlq_code want = m->where != DEAD ? DLQ_NOT_FOUND : m->member ? DLQ_IN_REDRIVE : DLQ_OK;
+	enum dlq_code want = m->where == GIVEN ? DLQ_CONFLICT : m->where != DEAD ? DLQ_NOT_FOUND : m->member ? DLQ_IN_REDRIVE : DLQ_OK;
 	CHECK(s, op.code == want, "%s: %s", code_name(op.code), op.err.detail);
 	engine_op_release(&op);
 	if (want == DLQ_OK) {
@@ -421,7 +425,7 @@ static void do_clock(struct sim *s)
 }
 
 /* Invariant 8: a restart costs no attempt; a lease goes on and ends by its time. */
-static void do_restart(struct sim *s)
+void do_restart(struct sim *s)
 {
 	int64_t wall = clock_wall_ms(s->clock);
 	s->restarts++;
@@ -441,7 +445,7 @@ static void step(struct sim *s)
 	    {"send", 30, do_send},      {"receive", 25, do_receive},        {"settle", 35, do_settle},
 	    {"clock", 15, do_clock},    {"redrive", 3, do_redrive},         {"discard", 2, do_discard},
 	    {"extend", 3, do_extend},   {"bad receipt", 3, do_bad_receipt}, {"pause", 1, do_pause},
-	    {"restart", 1, do_restart}, {"guarded", 4, do_guarded},
+	    {"restart", 1, do_restart}, {"guarded", 4, do_guarded},         {"planned", 2, do_planned},
 	};
 	int total = 0, at;
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
@@ -578,6 +582,10 @@ static void run(uint64_t seed, int steps)
 	seen.jobs += s.jobs;
 	seen.halts += s.halts;
 	seen.jobs_done += s.jobs_done;
+	seen.plans += s.plans;
+	seen.given += s.given;
+	for (int i = 0; i < ACTION_COUNT; i++)
+		seen.planned[i] += s.planned[i];
 	engine_close(s.e);
 	clock_free(s.clock);
 	nftw(s.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -597,16 +605,22 @@ static void test_model(void **state)
 		run(i, n);
 	printf("sent %" PRId64 ", done %" PRId64 ", failed %" PRId64 ", died %" PRId64 ", redriven %" PRId64
 	       ", discarded %" PRId64 ", archived %" PRId64 ", duplicates %" PRId64 ", restarts %" PRId64
-	       ", guarded redrives %" PRId64 ", halted %" PRId64 ", done %" PRId64 "\n",
+	       ", guarded redrives %" PRId64 ", halted %" PRId64 ", done %" PRId64 ", given up %" PRId64 ", plans %" PRId64
+	       " (put back %" PRId64 ", discarded %" PRId64 ", archived %" PRId64 ", restored %" PRId64 ")\n",
 	       seen.sent, seen.done, seen.failed, seen.died, seen.redriven, seen.discarded, seen.archived,
-	       seen.duplicates, seen.restarts, seen.jobs, seen.halts, seen.jobs_done);
+	       seen.duplicates, seen.restarts, seen.jobs, seen.halts, seen.jobs_done, seen.given, seen.plans, seen.planned[ACTION_REDRIVE],
+	       seen.planned[ACTION_DISCARD], seen.planned[ACTION_ARCHIVE], seen.planned[ACTION_RESTORE]);
+	for (int i = 0; i < ACTION_COUNT; i++)
+		assert_true(seen.planned[i] > 0);
 	assert_true(seen.sent && seen.done && seen.failed && seen.died && seen.redriven && seen.discarded &&
 	            seen.archived && seen.duplicates && seen.restarts && seen.jobs && seen.halts &&
-	            seen.jobs_done);
+	            seen.jobs_done && seen.given && seen.plans);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc > 1 && !strcmp(argv[1], "jq-child"))
+		return jq_child_main();
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_model)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void check_texts(const struct json_merge_out *m)
 	ASSERT(m->warning.n < 1200 && str_is_utf8(m->warning));
 }
 
-/* Whether an object in it has a key twice: jq writes no such thing, and json_equal is not exact about it. */
+/* Whether an object in it has a key twice: jq writes no such thing, and jtext_equal is not exact about it. */
 static bool twice(const struct jtext_doc *d)
 {
 	struct jtext_index ix = {0};

@@ -180,7 +180,8 @@ static enum dlq_code wrong_repair(struct demo *d, struct dlq_err *err)
 	json_decref(r);
 	if (code)
 		return code;
-	prompt("dlq redrives cancel %.26s", path + strlen("/v1/redrives/"));
+	printf("\n  %s$ dlq redrives cancel %.26s%s\n", term_dim(), path + strlen("/v1/redrives/"), term_reset());
+	fflush(stdout);
 	r = client_json(d->client, "POST", path, NULL, err);
 	json_decref(r);
 	return r ? DLQ_OK : err->code;

@@ -26,7 +26,9 @@ static void list_done(struct http_req *r)
 			jout_kstr(&j, "error_type", e->error_type);
 		jout_ktime(&j, "died_at", e->died_at_ms);
 		jout_ktime(&j, "archived_at", e->archived_at_ms);
-		jout_kstr(&j, "file", arena_fmt(&r->arena, "archive/" STR_FMT "/" STR_FMT ".jsonl.zst", STR_ARG(e->queue), STR_ARG(e->day)));
+		jout_kstr(&j, "file",
+		          arena_fmt(&r->arena, "archive/" STR_FMT "/" STR_FMT ".jsonl.zst", STR_ARG(e->queue),
+		                    STR_ARG(e->day)));
 		jout_close(&j, '}');
 	}
 	jout_close(&j, ']');
@@ -68,8 +70,9 @@ void api_archive_list(struct http_req *r)
 		answer_problem(r, DLQ_BAD_REQUEST, "id: %s", MESSAGE_ID_RULE);
 		return;
 	}
-	if (!query_day(r, "from", &r->op.u.read_archive.from_day) || !query_day(r, "to", &r->op.u.read_archive.to_day) ||
-	    !query_limit(r, &r->op.u.read_archive.limit) || !query_cursor_any(r, 'z', &r->op.u.read_archive.cursor))
+	if (!query_day(r, "from", &r->op.u.read_archive.from_day) ||
+	    !query_day(r, "to", &r->op.u.read_archive.to_day) || !query_limit(r, &r->op.u.read_archive.limit) ||
+	    !query_cursor_any(r, 'z', &r->op.u.read_archive.cursor))
 		return;
 	if (r->op.queue.n && !auth_need(r, r->op.queue))
 		return;

@@ -238,7 +238,8 @@ void api_dead_redrive(struct http_req *r)
 	if (!j.failed && (seen & 6) == 6)
 		jp_fail(&j, DLQ_BAD_REQUEST, "only one of \"body\" and \"body_base64\"");
 	if (!j.failed && c->replaced && c->edit.program.n)
-		jp_fail(&j, DLQ_BAD_REQUEST, "a new body and \"edit\" with \"jq\" exclude each other: the program would work on the old one");
+		jp_fail(&j, DLQ_BAD_REQUEST, "a new body and \"edit\" with \"jq\" exclude each other: the program would work on "
+		        "the old one");
 	if (!j.failed && !(seen & 1))
 		jp_fail(&j, DLQ_BAD_REQUEST, "\"reason\" is needed: say why it is put back");
 	if (!j.failed && (int64_t)c->body.n > r->s->lim.max_message_bytes)

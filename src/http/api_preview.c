@@ -30,7 +30,8 @@ static int find(const struct now *h, struct str name)
 }
 
 /* "headers_set" and "headers_removed": what of the edit makes a difference to this one. */
-static void headers_write(struct http_req *r, struct json_out *j, const struct store_dead *d, const struct engine_edit *e)
+static void headers_write(struct http_req *r, struct json_out *j, const struct store_dead *d,
+                          const struct engine_edit *e)
 {
 	struct now *h = arena_alloc(&r->arena, sizeof *h);
 	bool open = false;
@@ -83,7 +84,8 @@ static void changes_write(struct json_out *j, const struct engine_preview_item *
 		jout_kint(j, "more_changes", it->more_changes);
 }
 
-static void item_write(struct http_req *r, struct json_out *j, const struct engine_preview_item *it, const struct engine_edit *e)
+static void item_write(struct http_req *r, struct json_out *j, const struct engine_preview_item *it,
+                       const struct engine_edit *e)
 {
 	jout_open(j, '{');
 	jout_kz(j, "dlq_id", it->d.dlq_id);

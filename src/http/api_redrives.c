@@ -215,19 +215,22 @@ static void start_check(struct json_pull *j, unsigned seen, const char *const *k
 {
 	wish_check(j, seen, w);
 	if (!j->failed && w->dry_run && (w->by_filter || w->sel.undo.n || edit_any(&w->edit)))
-		jp_fail(j, DLQ_BAD_REQUEST, "\"dry_run\" only counts; POST /v1/redrives/preview looks at what a filter, an edit or an undo would do");
+		jp_fail(j, DLQ_BAD_REQUEST, "\"dry_run\" only counts; POST /v1/redrives/preview looks at what a filter, an edit or "
+		        "an undo would do");
 	if (!j->failed && !w->dry_run && !w->reason.n)
 		jp_fail(j, DLQ_BAD_REQUEST, "\"reason\" is needed: say why");
 	if (!j->failed && w->guard.canary_wait_ms && !w->guard.first)
 		jp_fail(j, DLQ_BAD_REQUEST, "\"canary_wait\" goes with \"first\": how many are put back before the wait");
 	for (int f = FIRST; f <= TO && w->action != ACTION_REDRIVE; f++)
 		if (!j->failed && (seen & 1u << f))
-			jp_fail(j, DLQ_BAD_REQUEST, "\"%s\" goes with the action redrive, not with %s", known[f], redrive_action_name(w->action));
+			jp_fail(j, DLQ_BAD_REQUEST, "\"%s\" goes with the action redrive, not with %s", known[f],
+			        redrive_action_name(w->action));
 }
 
 void api_redrive_start(struct http_req *r)
 {
-	static const char *const known[] = {WISH_KEYS, "reason", "dry_run", "first", "rate", "stop_at", "canary_wait", "override", "to"};
+	static const char *const known[] = {WISH_KEYS, "reason",      "dry_run",  "first", "rate",
+	                                    "stop_at", "canary_wait", "override", "to"};
 	struct wish *w = wish_new(r);
 	struct json_pull j;
 	struct str key;

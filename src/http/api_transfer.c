@@ -13,11 +13,14 @@ static void export_done(struct http_req *r)
 {
 	const struct engine_scan *scan = &r->op.u.export.scan;
 	struct str next = cursor_make(&r->arena, 'd', r->op.u.export.next_no);
-	size_t n = (size_t)snprintf(r->more_head, sizeof r->more_head, "Dlq-Scanned: %lld\r\n", (long long)scan->looked);
+	size_t n =
+	    (size_t)snprintf(r->more_head, sizeof r->more_head, "Dlq-Scanned: %lld\r\n", (long long)scan->looked);
 	if (scan->errors)
-		n += (size_t)snprintf(r->more_head + n, sizeof r->more_head - n, "Dlq-Errors: %lld\r\n", (long long)scan->errors);
+		n += (size_t)snprintf(r->more_head + n, sizeof r->more_head - n, "Dlq-Errors: %lld\r\n",
+		                      (long long)scan->errors);
 	if (next.n)
-		n += (size_t)snprintf(r->more_head + n, sizeof r->more_head - n, "Dlq-Next: " STR_FMT "\r\n", STR_ARG(next));
+		n += (size_t)snprintf(r->more_head + n, sizeof r->more_head - n, "Dlq-Next: " STR_FMT "\r\n",
+		                      STR_ARG(next));
 	ASSERT(n < sizeof r->more_head);
 	buf_clear(&r->out);
 	buf_adds(&r->out, r->op.u.export.lines);
@@ -82,7 +85,8 @@ static void import_answer(struct http_req *r)
 			jout_key(&j, "error");
 			jout_open(&j, '{');
 			jout_kz(&j, "code", code_name(code));
-			jout_kstr(&j, "detail", !res ? l->detail : str_of(res->err.detail[0] ? res->err.detail : code_title(code)));
+			jout_kstr(&j, "detail",
+			          !res ? l->detail : str_of(res->err.detail[0] ? res->err.detail : code_title(code)));
 			jout_kint(&j, "line", l->line);
 			if (l->column)
 				jout_kint(&j, "column", l->column);
@@ -127,7 +131,9 @@ static bool may_import(struct http_req *r, struct import *im, struct str queue, 
 		auth_refused(r, queue);
 	im->refused = true;
 	l->code = DLQ_FORBIDDEN;
-	l->detail = arena_fmt(&r->arena, "line %d: the token is limited to other queues than that of the record; say ?queue=NAME to put it elsewhere",
+	l->detail = arena_fmt(&r->arena,
+	                      "line %d: the token is limited to other queues than that of the record; say ?queue=NAME "
+	                      "to put it elsewhere",
 	                      l->line);
 	return false;
 }
@@ -195,7 +201,8 @@ void api_dead_import(struct http_req *r)
 		return;
 	}
 	if (!im->n_lines) {
-		answer_problem(r, DLQ_BAD_REQUEST, "the body is empty; it must be records of an export or of the archive, one a line");
+		answer_problem(r, DLQ_BAD_REQUEST,
+		               "the body is empty; it must be records of an export or of the archive, one a line");
 		return;
 	}
 	r->u.import = im;

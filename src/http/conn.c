@@ -85,7 +85,8 @@ void http_conn_close(struct http_conn *c)
 	}
 	tls_conn_free(c->tls);
 	c->tls = NULL;
-	/* Said outright: a process that is just being started may hold a copy of the descriptor, and then close alone leaves it watched. */
+	/* Said outright: a process that is just being started may hold a copy of the descriptor, and while it does, close
+	 * alone leaves it watched. */
 	epoll_ctl(s->ep, EPOLL_CTL_DEL, c->fd, NULL);
 	close(c->fd);
 	c->fd = -1;

@@ -346,15 +346,17 @@ void dead_write(struct http_req *r, struct json_out *j, const struct store_dead 
 /* "errors" and "first_error" of a scan, when there was a `where` to fail. */
 void scan_write(struct json_out *j, const struct engine_scan *scan, struct str where);
 void group_key_write(struct json_out *j, const char *key, const uint8_t fp[16]);
-/* Reads the group of that fingerprint text (brief: without what explains it), then finish; false: answered 404, it is the form of none. */
+/* Reads the group of that fingerprint text (brief: without what explains it), then finish; false: answered 404, it is the
+ * form of none. */
 bool group_read(struct http_req *r, struct str group, bool brief, void (*finish)(struct http_req *));
 /* The receive's messages go back without costing an attempt: nobody is there to take them. */
 void receive_give_back(struct http_req *r);
 void queue_write(struct json_out *j, const struct store_queue *q);
 
 /*
- * What stats and metrics add to the counts of the queues: the dead letters that the token may see and whose retention ends soon.
- * Called with a finished OP_READ_QUEUES, of which nothing is left afterwards; goes on with then(r), and r->u.expiring->n is their number.
+ * What stats and metrics add to the counts of the queues: the dead letters that the token may see and whose retention
+ * ends soon. Called with a finished OP_READ_QUEUES, of which nothing is left afterwards; goes on with then(r), and
+ * r->u.expiring->n is their number.
  */
 struct expiring {
 	int64_t n;

@@ -16,7 +16,9 @@ struct wish *wish_new(struct http_req *r)
 
 /* ---- values ---- */
 
-#define REASON_RULE "must be permanent, max_attempts, lease_expired, malformed, expired, queue_full, rejected, delivery_limit or unknown"
+#define REASON_RULE                                                                                                    \
+	"must be permanent, max_attempts, lease_expired, malformed, expired, queue_full, rejected, delivery_limit or " \
+	"unknown"
 
 static bool reason_read(struct str s, int *out)
 {
@@ -46,7 +48,8 @@ void select_queue_name(struct json_pull *j, const char *what, struct str *out)
 static void read_group(struct json_pull *j, struct wish *w)
 {
 	if (jp_str(j, &w->group) && !fingerprint_text_valid(w->group))
-		jp_fail(j, DLQ_BAD_REQUEST, "group: %d characters out of 0-9 a-f, as GET /v1/groups shows it", FINGERPRINT_TEXT_LEN);
+		jp_fail(j, DLQ_BAD_REQUEST, "group: %d characters out of 0-9 a-f, as GET /v1/groups shows it",
+		        FINGERPRINT_TEXT_LEN);
 	w->sel.group = w->group;
 }
 
@@ -71,7 +74,8 @@ static void read_ids(struct http_req *r, struct json_pull *j, struct engine_sele
 	while (jp_item(j)) {
 		struct str id;
 		if (sel->n_ids == IDS_MAX) {
-			jp_fail(j, DLQ_TOO_LARGE, "at most %d ids; choose the whole queue, a group or a filter instead", IDS_MAX);
+			jp_fail(j, DLQ_TOO_LARGE, "at most %d ids; choose the whole queue, a group or a filter instead",
+			        IDS_MAX);
 			return;
 		}
 		if (!jp_str(j, &id))
@@ -89,7 +93,8 @@ static void read_ids(struct http_req *r, struct json_pull *j, struct engine_sele
 #define HEADER_RULE "a message header's name is 1 to 128 characters out of a-z 0-9 . _ -"
 
 /* {name: value}, at most max of them, names in lower case. */
-static void read_headers(struct http_req *r, struct json_pull *j, const char *what, int max, const struct store_header **out, int *n)
+static void read_headers(struct http_req *r, struct json_pull *j, const char *what, int max,
+                         const struct store_header **out, int *n)
 {
 	struct store_header *list = arena_alloc(&r->arena, (size_t)max * sizeof *list);
 	struct str key;
@@ -139,8 +144,8 @@ static void read_names(struct http_req *r, struct json_pull *j, struct engine_ed
 static bool says_more(const struct engine_selection *sel)
 {
 	const struct store_dead_filter *f = &sel->filter;
-	return f->reason >= 0 || f->message_id.n || f->key.n || f->error_type.n || f->n_headers || f->died_from_ms || f->died_to_ms ||
-	       f->expires_before || f->text.n || sel->where.n || sel->redrive.n;
+	return f->reason >= 0 || f->message_id.n || f->key.n || f->error_type.n || f->n_headers || f->died_from_ms ||
+	       f->died_to_ms || f->expires_before || f->text.n || sel->where.n || sel->redrive.n;
 }
 
 static void expires_within(struct http_req *r, int64_t ms, struct store_dead_filter *f)
@@ -154,33 +159,56 @@ static void filter_field(struct http_req *r, struct json_pull *j, int field, str
 	struct str s;
 	int64_t ms;
 	switch (field) {
-	case 0: select_queue_name(j, "queue", &w->queue); break;
-	case 1: read_group(j, w); break;
+	case 0:
+		select_queue_name(j, "queue", &w->queue);
+		break;
+	case 1:
+		read_group(j, w);
+		break;
 	case 2:
 		if (jp_str(j, &s) && !reason_read(s, &f->reason))
 			jp_fail(j, DLQ_BAD_REQUEST, "reason " REASON_RULE);
 		break;
-	case 3: read_text(j, "error_type", TEXT_MAX, &f->error_type); break;
-	case 4: read_text(j, "key", TEXT_MAX, &f->key); break;
-	case 5: read_id(j, "id", &f->message_id); break;
-	case 6: read_headers(r, j, "headers", FILTER_HEADERS_MAX, &f->headers, &f->n_headers); break;
-	case 7: read_id(j, "redrive", &w->sel.redrive); break;
-	case 8: read_time(j, "from", &f->died_from_ms); break;
-	case 9: read_time(j, "to", &f->died_to_ms); break;
+	case 3:
+		read_text(j, "error_type", TEXT_MAX, &f->error_type);
+		break;
+	case 4:
+		read_text(j, "key", TEXT_MAX, &f->key);
+		break;
+	case 5:
+		read_id(j, "id", &f->message_id);
+		break;
+	case 6:
+		read_headers(r, j, "headers", FILTER_HEADERS_MAX, &f->headers, &f->n_headers);
+		break;
+	case 7:
+		read_id(j, "redrive", &w->sel.redrive);
+		break;
+	case 8:
+		read_time(j, "from", &f->died_from_ms);
+		break;
+	case 9:
+		read_time(j, "to", &f->died_to_ms);
+		break;
 	case 10:
 		if (jin_duration(j, 1, DURATION_MAX_MS, &ms))
 			expires_within(r, ms, f);
 		break;
-	case 11: read_text(j, "text", TEXT_MAX, &f->text); break;
-	case 12: read_text(j, "where", PROGRAM_MAX, &w->sel.where); break;
-	default: break;
+	case 11:
+		read_text(j, "text", TEXT_MAX, &f->text);
+		break;
+	case 12:
+		read_text(j, "where", PROGRAM_MAX, &w->sel.where);
+		break;
+	default:
+		break;
 	}
 }
 
 static void filter_read(struct http_req *r, struct json_pull *j, struct wish *w)
 {
-	static const char *const known[] = {"queue", "group", "reason", "error_type", "key", "id", "headers", "redrive", "from", "to",
-	                                    "expires_within", "text", "where"};
+	static const char *const known[] = {"queue",   "group", "reason", "error_type",     "key",  "id",   "headers",
+	                                    "redrive", "from",  "to",     "expires_within", "text", "where"};
 	struct str key;
 	unsigned seen = 0;
 	w->by_filter = true;
@@ -190,7 +218,9 @@ static void filter_read(struct http_req *r, struct json_pull *j, struct wish *w)
 		filter_field(r, j, jp_field(j, key, known, ARRAY_LEN(known), &seen), w);
 	w->sel.filtered = says_more(&w->sel);
 	if (!j->failed && !seen)
-		jp_fail(j, DLQ_BAD_REQUEST, "the filter is empty: it would take every dead letter of every queue; say at least a queue or a time");
+		jp_fail(j, DLQ_BAD_REQUEST,
+		        "the filter is empty: it would take every dead letter of every queue; say at least a queue or "
+		        "a time");
 	if (!j->failed && w->sel.filter.key.n && !(seen & 3))
 		jp_fail(j, DLQ_BAD_REQUEST, "key works together with queue or group");
 }
@@ -204,11 +234,20 @@ void edit_read(struct http_req *r, struct json_pull *j, struct engine_edit *e)
 		return;
 	while (jp_key(j, &key)) {
 		switch (jp_field(j, key, known, ARRAY_LEN(known), &seen)) {
-		case 0: read_text(j, "jq", PROGRAM_MAX, &e->program); break;
-		case 1: read_headers(r, j, "set_headers", EDIT_HEADERS_MAX, &e->set, &e->n_set); break;
-		case 2: read_names(r, j, e); break;
-		case 3: read_text(j, "from", 16, &from); break;
-		default: break;
+		case 0:
+			read_text(j, "jq", PROGRAM_MAX, &e->program);
+			break;
+		case 1:
+			read_headers(r, j, "set_headers", EDIT_HEADERS_MAX, &e->set, &e->n_set);
+			break;
+		case 2:
+			read_names(r, j, e);
+			break;
+		case 3:
+			read_text(j, "from", 16, &from);
+			break;
+		default:
+			break;
 		}
 	}
 	e->from_edited = str_eqz(from, "edited");
@@ -217,11 +256,13 @@ void edit_read(struct http_req *r, struct json_pull *j, struct engine_edit *e)
 	if (!j->failed && from.n && !e->program.n)
 		jp_fail(j, DLQ_BAD_REQUEST, "\"from\" goes with \"jq\": it says which body the program gets");
 	if (!j->failed && !(seen & 7))
-		jp_fail(j, DLQ_BAD_REQUEST, "the edit is empty; there must be \"jq\", \"set_headers\" or \"remove_headers\"");
+		jp_fail(j, DLQ_BAD_REQUEST,
+		        "the edit is empty; there must be \"jq\", \"set_headers\" or \"remove_headers\"");
 	for (int i = 0; i < e->n_set; i++)
 		for (int k = 0; k < e->n_remove && !j->failed; k++)
 			if (str_eq(e->set[i].name, e->remove[k]))
-				jp_fail(j, DLQ_BAD_REQUEST, "header " STR_FMT " is both set and removed", STR_ARG(e->remove[k]));
+				jp_fail(j, DLQ_BAD_REQUEST, "header " STR_FMT " is both set and removed",
+				        STR_ARG(e->remove[k]));
 }
 
 bool edit_any(const struct engine_edit *e)
@@ -237,16 +278,28 @@ void wish_field(struct http_req *r, struct json_pull *j, int field, unsigned *se
 		return;
 	}
 	switch (field) {
-	case 0: select_queue_name(j, "queue", &w->queue); break;
-	case 1: read_group(j, w); break;
-	case 2: read_ids(r, j, &w->sel); break;
-	case 3: filter_read(r, j, w); break;
-	case 4: read_id(j, "undo", &w->sel.undo); break;
+	case 0:
+		select_queue_name(j, "queue", &w->queue);
+		break;
+	case 1:
+		read_group(j, w);
+		break;
+	case 2:
+		read_ids(r, j, &w->sel);
+		break;
+	case 3:
+		filter_read(r, j, w);
+		break;
+	case 4:
+		read_id(j, "undo", &w->sel.undo);
+		break;
 	case 5:
 		if (jp_str(j, &s) && !redrive_action_parse(s, &w->action))
 			jp_fail(j, DLQ_BAD_REQUEST, "action must be redrive, discard, archive or restore");
 		break;
-	default: edit_read(r, j, &w->edit); break;
+	default:
+		edit_read(r, j, &w->edit);
+		break;
 	}
 }
 
@@ -254,11 +307,14 @@ void wish_check(struct json_pull *j, unsigned seen, const struct wish *w)
 {
 	unsigned which = seen & WISH_SELECTS;
 	if (!j->failed && (which == 0 || (which & (which - 1)) != 0))
-		jp_fail(j, DLQ_BAD_REQUEST, "there must be one of \"queue\", \"group\", \"ids\", \"filter\" and \"undo\"");
+		jp_fail(j, DLQ_BAD_REQUEST,
+		        "there must be one of \"queue\", \"group\", \"ids\", \"filter\" and \"undo\"");
 	if (!j->failed && w->sel.undo.n && w->action != ACTION_RESTORE)
-		jp_fail(j, DLQ_BAD_REQUEST, "\"undo\" goes with \"action\": \"restore\"; it takes back what a discard or an archive did");
+		jp_fail(j, DLQ_BAD_REQUEST,
+		        "\"undo\" goes with \"action\": \"restore\"; it takes back what a discard or an archive did");
 	if (!j->failed && edit_any(&w->edit) && w->action != ACTION_REDRIVE)
-		jp_fail(j, DLQ_BAD_REQUEST, "\"edit\" goes with the action redrive, not with %s", redrive_action_name(w->action));
+		jp_fail(j, DLQ_BAD_REQUEST, "\"edit\" goes with the action redrive, not with %s",
+		        redrive_action_name(w->action));
 }
 
 /* ---- queries ---- */
@@ -291,7 +347,8 @@ static bool query_state(struct http_req *r, struct store_dead_filter *f)
 	enum dead_state state = DEAD_DEAD;
 	struct str s = query_get(r, "state", &given);
 	if (given && !str_eqz(s, "any") && !dead_state_parse(s, &state)) {
-		answer_problem(r, DLQ_BAD_REQUEST, "state must be dead, redriving, redriven, discarded, archived or any");
+		answer_problem(r, DLQ_BAD_REQUEST,
+		               "state must be dead, redriving, redriven, discarded, archived or any");
 		return false;
 	}
 	f->state = given && str_eqz(s, "any") ? -1 : (int)state;
@@ -319,7 +376,8 @@ static bool query_headers(struct http_req *r, struct store_dead_filter *f)
 		struct store_header *h = &list[f->n_headers++];
 		h->name = (struct str){v.p, eq ? (size_t)(eq - v.p) : 0};
 		if (!eq || !header_name(&r->arena, &h->name)) {
-			answer_problem(r, DLQ_BAD_REQUEST, "header must be name=value, such as header=tenant=acme; " HEADER_RULE);
+			answer_problem(r, DLQ_BAD_REQUEST,
+			               "header must be name=value, such as header=tenant=acme; " HEADER_RULE);
 			return false;
 		}
 		h->value = (struct str){eq + 1, v.n - (size_t)(eq + 1 - v.p)};
@@ -353,8 +411,10 @@ static bool query_names(struct http_req *r, struct wish *w)
 	w->group = query_get(r, "group", &given);
 	w->sel.group = w->group;
 	if (given && !fingerprint_text_valid(w->group)) {
-		answer_problem(r, DLQ_NOT_FOUND, "there is no such group; `group` is %d characters out of 0-9 a-f, GET /v1/groups lists them",
-		               FINGERPRINT_TEXT_LEN);
+		answer_problem(
+		    r, DLQ_NOT_FOUND,
+		    "there is no such group; `group` is %d characters out of 0-9 a-f, GET /v1/groups lists them",
+		    FINGERPRINT_TEXT_LEN);
 		return false;
 	}
 	w->sel.redrive = query_get(r, "redrive", &given);
@@ -378,8 +438,8 @@ bool wish_query(struct http_req *r, struct wish *w)
 		answer_problem(r, DLQ_BAD_REQUEST, "key works together with queue or group; give both");
 		return false;
 	}
-	if (!query_time(r, "from", &f->died_from_ms) || !query_time(r, "to", &f->died_to_ms) || !query_limit(r, &f->limit) ||
-	    !query_cursor_int(r, 'd', &f->before_no))
+	if (!query_time(r, "from", &f->died_from_ms) || !query_time(r, "to", &f->died_to_ms) ||
+	    !query_limit(r, &f->limit) || !query_cursor_int(r, 'd', &f->before_no))
 		return false;
 	w->sel.filtered = says_more(&w->sel);
 	return true;
@@ -431,7 +491,8 @@ static void group_found(struct http_req *r)
 	if (!auth_need(r, g->queue))
 		return;
 	if (w->queue.n && !str_eq(w->queue, g->queue)) {
-		answer_problem(r, DLQ_BAD_REQUEST, "the group is of queue " STR_FMT ", not of " STR_FMT, STR_ARG(g->queue), STR_ARG(w->queue));
+		answer_problem(r, DLQ_BAD_REQUEST, "the group is of queue " STR_FMT ", not of " STR_FMT,
+		               STR_ARG(g->queue), STR_ARG(w->queue));
 		return;
 	}
 	w->queue = arena_str(&r->arena, g->queue);

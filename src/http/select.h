@@ -1,6 +1,6 @@
 /*
- * select.h - which dead letters a request means and what it wants done with them: read out of a query or a JSON document, and
- * held against the rights of the token. Shared by lists, exports, redrives and previews.
+ * select.h - which dead letters a request means and what it wants done with them: read out of a query or a JSON
+ * document, and held against the rights of the token. Shared by lists, exports, redrives and previews.
  */
 #ifndef HTTP_SELECT_H
 #define HTTP_SELECT_H
@@ -9,16 +9,16 @@
 #include "http/json_pull.h"
 
 #define IDS_MAX 1000
-#define PROGRAM_MAX 65536      /* bytes of a jq program */
-#define TEXT_MAX 1024          /* bytes that a body is searched for */
-#define EDIT_HEADERS_MAX 64    /* headers set, and as many removed */
+#define PROGRAM_MAX 65536   /* bytes of a jq program */
+#define TEXT_MAX 1024       /* bytes that a body is searched for */
+#define EDIT_HEADERS_MAX 64 /* headers set, and as many removed */
 #define PREVIEW_ITEMS_MAX 100
 #define PREVIEW_ITEMS 5
 
 /* All of it in the request's arena. */
 struct wish {
-	struct str queue;            /* as given; once allowed also that of the group or of the job to undo */
-	struct str group;            /* fingerprint text, as sel.group */
+	struct str queue; /* as given; once allowed also that of the group or of the job to undo */
+	struct str group; /* fingerprint text, as sel.group */
 	bool by_filter;
 	struct engine_selection sel; /* of a list also limit and before_no of its filter */
 	int64_t group_id, redrive_n; /* lists: what the names stand for */
@@ -29,7 +29,7 @@ struct wish {
 	struct redrive_guard guard;
 	int preview_limit;
 	int64_t preview_before;
-	bool must_name_queue;        /* a token limited to queues has to name one of them */
+	bool must_name_queue; /* a token limited to queues has to name one of them */
 	void (*then)(struct http_req *r);
 };
 
@@ -37,8 +37,9 @@ struct wish {
 struct wish *wish_new(struct http_req *r);
 
 /*
- * The keys of a JSON document that choose and edit; a document's own ones follow them in its list of known keys. wish_field
- * reads the value of the field-th (below WISH_FIELDS); errors stick to j. A null where it means "not given" takes the bit out of seen.
+ * The keys of a JSON document that choose and edit; a document's own ones follow them in its list of known keys.
+ * wish_field reads the value of the field-th (below WISH_FIELDS); errors stick to j. A null where it means "not given"
+ * takes the bit out of seen.
  */
 #define WISH_FIELDS 7
 #define WISH_KEYS "queue", "group", "ids", "filter", "undo", "action", "edit"
@@ -57,8 +58,8 @@ void select_queue_name(struct json_pull *j, const char *what, struct str *out);
 bool wish_query(struct http_req *r, struct wish *w);
 
 /*
- * Reads what decides about rights (the queue of a group, of a job to undo, of a redrive that a list asks for) and answers 403 or 404, or goes
- * on with then(r) after r->op was released.
+ * Reads what decides about rights (the queue of a group, of a job to undo, of a redrive that a list asks for) and
+ * answers 403 or 404, or goes on with then(r) after r->op was released.
  */
 void wish_allow(struct http_req *r, struct wish *w, void (*then)(struct http_req *r));
 

@@ -201,7 +201,7 @@ static const char *status_text(int status)
 	static const struct { int status; const char *text; } known[] = {
 		{200, "OK"}, {201, "Created"}, {202, "Accepted"}, {204, "No Content"}, {400, "Bad Request"}, {401, "Unauthorized"},
 		{403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"}, {409, "Conflict"}, {410, "Gone"},
-		{413, "Content Too Large"}, {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"},
+		{413, "Content Too Large"}, {417, "Expectation Failed"}, {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"},
 		{500, "Internal Server Error"}, {502, "Bad Gateway"}, {503, "Service Unavailable"}, {504, "Gateway Timeout"},
 		{507, "Insufficient Storage"},
 	};
@@ -321,9 +321,10 @@ static int on_headers(struct http_parser *p)
 		r->close_after = true;
 		return -1;
 	}
-	const char *why = request_framing(r, p->http_minor);
-	if (why) {
-		answer_problem(r, DLQ_BAD_REQUEST, "%s", why);
+	const char *why;
+	enum dlq_code code = request_framing(r, p->http_minor, &why);
+	if (code) {
+		answer_problem(r, code, "%s", why);
 		r->close_after = true;
 		return -1;
 	}

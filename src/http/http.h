@@ -227,8 +227,9 @@ void request_destroy(struct http_req *r);
 bool request_uri_piece(struct http_req *r, const char *p, size_t n);
 void request_refuse_head(struct http_req *r);
 bool request_header_piece(struct http_req *r, bool value, const char *p, size_t n);
-/* Why the headers do not say beyond doubt where the request ends, or NULL. */
-const char *request_framing(const struct http_req *r, int http_minor);
+/* Whether the headers say beyond doubt where the request ends and whom it is for, and ask for nothing that is not done here.
+ * BAD_REQUEST or EXPECTATION with the reason. */
+enum dlq_code request_framing(const struct http_req *r, int http_minor, const char **why);
 /* The headers are there. False: answered, and the body is not worth reading. */
 bool request_first(struct http_req *r, const char *method);
 /* A piece of the body. False: far past the limit. */

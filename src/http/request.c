@@ -270,26 +270,51 @@ static void take_headers(struct http_req *r)
 	}
 }
 
+static bool is_host(struct str value)
+{
+	for (size_t i = 0; i < value.n; i++)
+		if (value.p[i] <= ' ' || value.p[i] > '~' || strchr("\"/<>?@\\^`{|}#", value.p[i]))
+			return false;
+	return true;
+}
+
 /*
  * http_parser passes these; a proxy in front may read them otherwise, and then one client's body is another one's request.
- * RFC 9112 5.1 (no space before the colon), 6.1 (codings, and none in HTTP/1.0).
+ * RFC 9112 3.2 (one Host), 5.1 (no space before the colon), 6.1 (codings, and none in HTTP/1.0); RFC 9110 10.1.1 (Expect).
  */
-const char *request_framing(const struct http_req *r, int http_minor)
+enum dlq_code request_framing(const struct http_req *r, int http_minor, const char **why)
 {
-	bool coded = false;
+	bool coded = false, host = false, expects_other = false;
 	for (int i = 0; i < r->head_lines; i++) {
 		const char *key = r->head.p + r->lines[i].name;
 		size_t key_n = r->lines[i].name_n;
 		struct str value = str_trim((struct str){r->head.p + r->lines[i].value, r->lines[i].value_n});
-		if (memchr(key, ' ', key_n))
-			return "there is a space in the name of a header";
-		if (!IS("transfer-encoding"))
-			continue;
-		if (coded || http_minor == 0 || !is_name(value.p, value.n, "chunked", 7))
-			return "the Transfer-Encoding is not chunked once, as HTTP/1.1 has it";
-		coded = true;
+		*why = NULL;
+		if (memchr(key, ' ', key_n)) {
+			*why = "there is a space in the name of a header";
+		} else if (IS("transfer-encoding")) {
+			if (coded || http_minor == 0 || !is_name(value.p, value.n, "chunked", 7))
+				*why = "the Transfer-Encoding is not chunked once, as HTTP/1.1 has it";
+			coded = true;
+		} else if (IS("host")) {
+			if (host || !is_host(value))
+				*why = host ? "the header Host is there twice" : "the header Host is not HOST or HOST:PORT";
+			host = true;
+		} else if (IS("expect")) {
+			expects_other = expects_other || !is_name(value.p, value.n, "100-continue", 12);
+		}
+		if (*why)
+			return DLQ_BAD_REQUEST;
 	}
-	return NULL;
+	if (!host && http_minor > 0) {
+		*why = "the header Host is missing; HTTP/1.1 wants it";
+		return DLQ_BAD_REQUEST;
+	}
+	if (expects_other && http_minor > 0) {
+		*why = "of Expect only 100-continue is known";
+		return DLQ_EXPECTATION;
+	}
+	return DLQ_OK;
 }
 
 static size_t body_limit(const struct http_server *s, enum body_kind kind)

@@ -112,6 +112,10 @@ static enum dlq_code message_check(const struct dlq_message *m, struct dlq_err *
 		return err_set(err, DLQ_BAD_REQUEST, "delay_ms and ttl_ms must not be negative");
 	if (m->key && strlen(m->key) > 1024)
 		return err_set(err, DLQ_BAD_REQUEST, "key: 1 to 1024 bytes");
+	if ((why = header_value_check(str_of(m->key))))
+		return err_set(err, DLQ_BAD_REQUEST, "key: %s", why);
+	if ((why = header_value_check(str_of(m->content_type))))
+		return err_set(err, DLQ_BAD_REQUEST, "content_type: %s", why);
 	return DLQ_OK;
 }
 

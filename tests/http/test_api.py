@@ -102,6 +102,24 @@ class Messages(Case):
         self.assertEqual((status, doc), (200, {"id": "ev-1", "duplicate": True}))
         self.assertEqual(server.counts(self.q)["ready"], 1)
 
+    def test_control_characters(self):
+        path = "/v1/queues/%s/messages" % self.q
+        for name, what in (("Dlq-Key", "Dlq-Key"), ("Content-Type", "Content-Type"), ("Dlq-Header-Trace", "header's value")):
+            doc, _ = self.problem(400, "bad_request", "POST", path, b"x", {name: "a\tb"})
+            self.assertIn(what, doc["detail"])
+            self.assertIn("control characters", doc["detail"])
+        lines = [{"body": "good", "key": "k \u00e9", "content_type": "text/plain; a=b", "headers": {"h": "v \u2603"}}]
+        for bad in ("a\nb", "\t", "\x1f", "a\x7f", "\r\nX: y"):
+            lines += [{"body": "bad", "key": bad}, {"body": "bad", "content_type": bad}, {"body": "bad", "headers": {"h": bad}}]
+        status, doc, _ = self.post("batch", "\n".join(json.dumps(line) for line in lines))
+        self.assertEqual(status, 200)
+        self.assertIn("id", doc["results"][0])
+        for i, result in enumerate(doc["results"][1:]):
+            self.assertEqual((result["error"]["code"], result["error"]["line"]), ("bad_request", i + 2), result)
+            self.assertIn("control characters", result["error"]["detail"])
+            self.assertIn((": key: ", ": content_type: ", ": headers: ")[i % 3], result["error"]["detail"])
+        self.assertEqual([d["key"] for d in server.receive(self.q, max=100)], ["k \u00e9"])
+
     def test_bodies_byte_for_byte(self):
         for body in (b"", b"\x00", b"a\x00b", b"\xff\xfe\xc3", bytes(range(256)) * 200, "h\u00e9\u2603".encode(), b'"\\\n'):
             server.send(self.q, body)

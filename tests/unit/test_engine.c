@@ -393,6 +393,28 @@ static void test_redrive_over_full(void **state)
 	fix_free(f);
 }
 
+/* New keys and types hold no control characters; what older data and imports hold is given out as it is. */
+static void test_old_text(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
+	struct store_send item = {.key = STR("a\nb"), .content_type = STR("\x7f/x"), .headers = STR("{\"h\":\"\\t\"}"), .body = STR("m")};
+	struct engine_op send = {.type = OP_SEND, .queue = STR("q")}, op;
+	send.u.send.items = &item;
+	send.u.send.n = 1;
+	engine_call(f->e, &send);
+	assert_int_equal(send.code, DLQ_OK);
+	receive_init(&op, f, "q", 0);
+	engine_call(f->e, &op);
+	assert_int_equal(op.u.receive.n, 1);
+	const struct store_delivery *d = &op.u.receive.items[0].d;
+	assert_true(str_eqz(d->key, "a\nb") && str_eqz(d->content_type, "\x7f/x") && str_eq(d->headers, item.headers));
+	engine_op_release(&send);
+	engine_op_release(&op);
+	fix_free(f);
+}
+
 static void test_receipts(void **state)
 {
 	(void)state;
@@ -417,7 +439,7 @@ static void test_receipts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_receipts),
+	    cmocka_unit_test(test_receipts), cmocka_unit_test(test_old_text),
 	    cmocka_unit_test(test_long_poll),
 	    cmocka_unit_test(test_poll_states),
 	    cmocka_unit_test(test_byte_limit),

@@ -81,6 +81,11 @@ static void test_messages(void **state)
 	assert_non_null(strstr(err.detail, "max_messages")); /* the nearest right name */
 	assert_int_equal(dlq_queue_put(d, "q", "{\"max_messages\": 1}", &err), DLQ_OK);
 	assert_int_equal(send("q", "two words", "x"), DLQ_BAD_REQUEST);
+	struct dlq_message lines = {.key = "a\nb", .body = "x", .body_len = 1}, types = {.content_type = "a\x7f" "b"};
+	assert_int_equal(dlq_send(d, "q", &lines, NULL, NULL, &err), DLQ_BAD_REQUEST);
+	assert_non_null(strstr(err.detail, "key: must be UTF-8 text without control characters"));
+	assert_int_equal(dlq_send(d, "q", &types, NULL, NULL, &err), DLQ_BAD_REQUEST);
+	assert_non_null(strstr(err.detail, "content_type: "));
 	struct dlq_message msg = {
 	    .id = "a-1", .key = "k", .content_type = "text/plain", .body = "b\0dy", .body_len = 4};
 	assert_int_equal(dlq_send(d, "q", &msg, id, &duplicate, &err), DLQ_OK);

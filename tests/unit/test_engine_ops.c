@@ -374,17 +374,73 @@ static void test_tokens(void **state)
 	assert_int_equal(again.code, DLQ_CONFLICT);
 	clock_advance(f->clock, 1000);
 	assert_int_equal(engine_token_check(f->e, bob, ROLE_VIEWER, STR("orders"), &info, &err), DLQ_UNAUTHENTICATED);
-	/* The table survives a restart; a revoked admin makes room for a new one. */
-	engine_close(f->e);
-	fix_open(f);
-	struct engine_op revoke = {.type = OP_TOKEN_REVOKE};
-	revoke.u.token_revoke.name = STR("admin");
-	engine_call(f->e, &revoke);
-	assert_int_equal(revoke.code, DLQ_OK);
-	assert_int_equal(engine_bootstrap_token(f->e, &created, &err), DLQ_OK);
-	assert_true(created);
 	engine_op_release(&add);
 	engine_op_release(&again);
+	fix_free(f);
+}
+
+static void admin_add(struct fix *f, const char *name, enum role role, struct str queues, int64_t ttl_ms)
+{
+	struct engine_op add = {.type = OP_TOKEN_ADD, .operator= STR("admin")};
+	add.u.token_add.name = str_of(name);
+	add.u.token_add.role = role;
+	add.u.token_add.queues = queues;
+	add.u.token_add.ttl_ms = ttl_ms;
+	engine_call(f->e, &add);
+	assert_int_equal(add.code, DLQ_OK);
+	engine_op_release(&add);
+}
+
+static enum dlq_code token_revoke(struct fix *f, const char *name)
+{
+	struct engine_op op = {.type = OP_TOKEN_REVOKE};
+	op.u.token_revoke.name = str_of(name);
+	engine_call(f->e, &op);
+	if (op.code == DLQ_CONFLICT)
+		assert_non_null(strstr(op.err.detail, "dlq token create"));
+	engine_op_release(&op);
+	return op.code;
+}
+
+/* One admin stays, whoever revokes; one that is limited, expired or no admin does not count. */
+static void test_last_admin(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct dlq_err err = {0};
+	bool created;
+	assert_int_equal(engine_bootstrap_token(f->e, &created, &err), DLQ_OK);
+	assert_int_equal(token_revoke(f, "admin"), DLQ_CONFLICT);
+	admin_add(f, "op", ROLE_OPERATOR, STR(""), 0);
+	admin_add(f, "team", ROLE_ADMIN, STR("[\"team-*\"]"), 0);
+	admin_add(f, "short", ROLE_ADMIN, STR(""), 1000);
+	clock_advance(f->clock, 1000);
+	assert_int_equal(token_revoke(f, "admin"), DLQ_CONFLICT);
+	assert_int_equal(token_revoke(f, "short"), DLQ_OK);
+	assert_int_equal(token_revoke(f, "team"), DLQ_OK);
+	assert_int_equal(token_revoke(f, "nobody"), DLQ_NOT_FOUND);
+	/* Two at the same moment, in one batch: one wins. */
+	admin_add(f, "second", ROLE_ADMIN, STR(""), 60000);
+	struct engine_op a = {.type = OP_TOKEN_REVOKE, .port = &f->in.port}, b = a;
+	a.u.token_revoke.name = STR("admin");
+	b.u.token_revoke.name = STR("second");
+	a.next = &b;
+	engine_submit(f->e, &a);
+	engine_step(f->e);
+	assert_ptr_equal(inbox_try(&f->in), &a);
+	assert_ptr_equal(inbox_try(&f->in), &b);
+	assert_int_equal(a.code, DLQ_OK);
+	assert_int_equal(b.code, DLQ_CONFLICT);
+	engine_op_release(&a);
+	engine_op_release(&b);
+	/* The table survives a restart; when the last one has expired, a start makes a new one. */
+	engine_close(f->e);
+	fix_open(f);
+	assert_int_equal(token_revoke(f, "second"), DLQ_CONFLICT);
+	clock_advance(f->clock, 60000);
+	assert_int_equal(engine_bootstrap_token(f->e, &created, &err), DLQ_OK);
+	assert_true(created);
+	assert_int_equal(token_revoke(f, "admin"), DLQ_CONFLICT); /* the name of a revoked one is free */
 	fix_free(f);
 }
 
@@ -393,7 +449,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_redrive_refusals), cmocka_unit_test(test_redrive_control),
 	    cmocka_unit_test(test_archive),          cmocka_unit_test(test_file_queues),
-	    cmocka_unit_test(test_notices),          cmocka_unit_test(test_tokens),
+	    cmocka_unit_test(test_notices),          cmocka_unit_test(test_tokens), cmocka_unit_test(test_last_admin),
 	    cmocka_unit_test(test_delete_under_a_wait), cmocka_unit_test(test_archive_piece),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -340,8 +340,7 @@ static void check_rights(struct http_req *r, struct str raw_param)
 	if (!decoded)
 		answer_problem(r, DLQ_BAD_REQUEST, "the address is not valid percent-encoding");
 	else if (rule)
-		answer_problem(r, is_queue ? DLQ_INVALID_NAME : DLQ_BAD_REQUEST, "%s name: %s; the rule is: %s", is_queue ? "queue" : name,
-		               rule, is_queue ? QUEUE_NAME_RULE : MESSAGE_ID_RULE);
+		answer_problem(r, is_queue ? DLQ_INVALID_NAME : DLQ_BAD_REQUEST, "%s: %s", is_queue ? "queue name" : name, rule);
 }
 
 static void check_length(struct http_req *r)
@@ -368,6 +367,14 @@ static void check_length(struct http_req *r)
 		buf_reserve(&r->body, n < 65536 ? (size_t)n : 65536);
 }
 
+/* No address fits, and the reason is that the name of the queue is empty. */
+static bool names_no_queue(struct str path)
+{
+	static const char queues[] = "/v1/queues/";
+	size_t n = sizeof queues - 1;
+	return str_starts(path, queues) && (path.n == n || path.p[n] == '/');
+}
+
 /* Everything that can be refused before the body is read. */
 static void request_head(struct http_req *r, const char *method)
 {
@@ -385,6 +392,8 @@ static void request_head(struct http_req *r, const char *method)
 	if (!r->route) {
 		if (code == DLQ_METHOD)
 			answer_problem(r, code, "%.20s is not taken here, but %s", method, r->allow);
+		else if (names_no_queue(raw))
+			answer_problem(r, DLQ_INVALID_NAME, "queue name: %s", queue_name_check(STR("")));
 		else
 			answer_problem(r, code, "there is no such address; GET /v1/openapi.json lists them");
 		return;

@@ -78,6 +78,7 @@ class Refusals(unittest.TestCase):
         self.assertIn("--log-level", self.refuse("--log-level", "loud", code=2))
         self.refuse("--config", "/nonexistent.yaml", code=3)
         self.refuse("--tls-cert", "a.pem", code=2)
+        self.assertIn("--data: the data folder is empty text", self.refuse("--data", "", code=2))
         self.refuse("--tls-cert", "/nonexistent", "--tls-key", "/nonexistent", code=3)
 
 

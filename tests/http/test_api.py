@@ -335,10 +335,13 @@ class Messages(Case):
 class Queues(Case):
     def test_names(self):
         for name in ("a%20b", "..", ".hidden", "-x", "a" * 300, "%00", "%ff", "a%2Fb", "%C3%A9"):
-            self.problem(400, "invalid_name", "GET", "/v1/queues/" + name)
+            doc, _ = self.problem(400, "invalid_name", "GET", "/v1/queues/" + name)
+            self.assertEqual(doc["detail"].count("1 to 128 characters out of"), 1, "the rule, once")
             self.problem(400, "invalid_name", "POST", "/v1/queues/%s/messages" % name, b"x")
+        for path in ("/v1/queues/", "/v1/queues//messages", "/v1/queues//", "/v1/queues/?limit=1"):
+            doc, _ = self.problem(400, "invalid_name", "GET", path)
+            self.assertIn("1 to 128 characters out of", doc["detail"])
         self.problem(404, "not_found", "GET", "/v1/queues/a/b")
-        self.problem(404, "not_found", "GET", "/v1/queues//messages")
         self.problem(400, "bad_request", "GET", "/v1/queues/a%2")
         self.problem(404, "not_found", "GET", "/v1/queues/nosuch")
 

@@ -122,7 +122,7 @@ static enum dlq_code open_engine(struct serve *v, struct dlq_err *err)
 	if (!code)
 		code = engine_bootstrap_token(v->engine, &created, err);
 	if (!code)
-		code = engine_apply_queues(v->engine, v->s.queues, v->s.n_queues, err);
+		code = engine_apply_queues(v->engine, v->s.queues, v->s.n_queues, v->s.v[SET_ON_DEAD_LETTER].text, err);
 	if (!code)
 		code = engine_start(v->engine, err);
 	return code;
@@ -149,7 +149,6 @@ static enum dlq_code open_http(struct serve *v, struct dlq_err *err)
 				.drain_timeout_ms = s[SET_DRAIN_TIMEOUT].num,
 			},
 		.engine = v->engine,
-		.default_on_dead_letter = s[SET_ON_DEAD_LETTER].text,
 	};
 
 	return http_server_start(&o, &v->http, err);
@@ -259,7 +258,8 @@ static void reload(struct serve *v)
 	size_t n = 0;
 
 	notify_manager("RELOADING=1");
-	if (settings_load(&s, v->file, v->c, &err) || engine_apply_queues(v->engine, s.queues, s.n_queues, &err)) {
+	if (settings_load(&s, v->file, v->c, &err) ||
+	    engine_apply_queues(v->engine, s.queues, s.n_queues, s.v[SET_ON_DEAD_LETTER].text, &err)) {
 		for (const char *p = err.detail; *p && n + 3 < sizeof(quoted); p++) {
 			if (*p == '"' || *p == '\\')
 				quoted[n++] = '\\';

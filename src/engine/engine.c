@@ -265,6 +265,7 @@ static void engine_free(struct engine *e)
 	mem_free(e->claimed);
 	mem_free(e->seqs);
 	group_keys_free(e->group_keys);
+	mem_free(e->on_dead_letter);
 	mem_free(e->dir);
 	mem_free(e);
 }

@@ -122,7 +122,7 @@ struct engine_op {
 		struct { struct store_audit row; } audit;
 		/* secret: 43 characters of base64url, shown once */
 		struct { struct str name; enum role role; struct str queues; int64_t ttl_ms; char secret[64]; bool secret_given; /* the engine's */ } token_add;
-		struct { struct queue_config **list; int n; int64_t *ids; } apply_queues;
+		struct { struct queue_config **list; int n; int64_t *ids; struct str on_dead_letter; } apply_queues;
 		struct { struct str name; } token_revoke;
 		struct { int max; struct store_notice *items; int n; int64_t next; } notice_claim;
 		struct { int64_t n; bool ok; bool give_up; struct str error; int64_t delay_ms; } notice_settle;
@@ -227,7 +227,9 @@ int engine_token_list(struct engine *e, struct arena *a, struct token_row **out)
 enum dlq_code engine_bootstrap_token(struct engine *e, bool *created, struct dlq_err *err) MUST_USE;
 
 /* The queues of the configuration file: created or updated, all or nothing (checked before anything is changed). Call
- * before engine_start or from SIGHUP. Takes its own references. Queues no longer in the file stay, as not from_file. */
-enum dlq_code engine_apply_queues(struct engine *e, struct queue_config **list, int n, struct dlq_err *err) MUST_USE;
+ * before engine_start or from SIGHUP. Takes its own references. Queues no longer in the file stay, as not from_file.
+ * on_dead_letter: the server-wide URL or empty, from now on for every queue that sets none, those made by PUT, too. */
+enum dlq_code engine_apply_queues(struct engine *e, struct queue_config **list, int n, struct str on_dead_letter,
+                                  struct dlq_err *err) MUST_USE;
 
 #endif

@@ -146,6 +146,8 @@ struct engine {
 	char refuse_detail[200];
 	atomic_llong commits, committed_ops, last_commit_us, max_commit_us, parked_count;
 
+	char *on_dead_letter; /* writer: of queues that set none; NULL: none */
+
 	/* queues; written by the writer under the write lock */
 	pthread_rwlock_t table_lock;
 	struct equeue **by_name, **by_id;

@@ -165,7 +165,6 @@ struct http_server {
 	struct tls_server *tls;     /* NULL: plain */
 	char version[32];
 	char address[80];
-	struct str default_on_dead_letter;
 	int port_no, listen_fd, ep, wake_fd;
 	pthread_t thread;
 	int64_t now_ms, started_ms;

@@ -383,7 +383,6 @@ static void server_free(struct http_server *s)
 	}
 	tls_server_free(s->tls);
 	buf_release(&s->openapi);
-	mem_free((void *)s->default_on_dead_letter.p);
 	pthread_mutex_destroy(&s->back_lock);
 	pthread_mutex_destroy(&s->idle_lock);
 	pthread_cond_destroy(&s->idle_cond);
@@ -400,7 +399,6 @@ enum dlq_code http_server_start(const struct http_options *o, struct http_server
 	s->lim = o->limits;
 	limits_default(&s->lim);
 	snprintf(s->version, sizeof s->version, "%s", o->version ? o->version : DLQ_VERSION);
-	s->default_on_dead_letter = (struct str){mem_strdup(o->default_on_dead_letter), o->default_on_dead_letter.n};
 	s->listen_fd = s->ep = s->wake_fd = -1;
 	s->back_tail = &s->back_head;
 	s->submit_tail = &s->submit_head;

@@ -163,6 +163,26 @@ class Life(unittest.TestCase):
         self.assertEqual(server.queue("a")["config"]["policy"]["max_attempts"], 4)
         self.assertEqual(server.api("GET", "/v1/queues/b")[0], 200)
 
+    def test_reload_of_on_dead_letter_reaches_queues_made_by_put(self):
+        server = self.start(config="log_level: info\n")
+        server.put_queue("q")
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.settimeout(20 * SLOW)
+        self.addCleanup(listener.close)
+        server.write_config("on_dead_letter: http://127.0.0.1:%d/hook?key=secret\n" % listener.getsockname()[1])
+        self.reload(server, "serve.reloaded")
+        server.put_queue("later")
+        for queue in ("q", "later"):
+            server.send(queue, b"x")
+            (d,) = server.receive(queue)
+            server.settle(queue, d["receipt"], "permanent")
+            with listener.accept()[0] as call:
+                self.assertIn(b"POST /hook?key=secret ", call.recv(1000))
+                call.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            self.assertIsNone(server.queue(queue)["config"]["on_dead_letter"], "the server's may be a secret")
+
     def test_reload_of_a_fixed_setting_says_so(self):
         server = self.start(config="limits: {max_headers: 20}\n")
         server.write_config("limits: {max_headers: 30}\n")

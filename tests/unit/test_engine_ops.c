@@ -198,7 +198,7 @@ static void test_file_queues(void **state)
 	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
 	struct dlq_err err = {0};
 	struct queue_config *list[2] = {fix_config("a", "{}"), fix_config("b", "{\"ordered\": true}")};
-	assert_int_equal(engine_apply_queues(f->e, list, 2, &err), DLQ_OK);
+	assert_int_equal(engine_apply_queues(f->e, list, 2, STR(""), &err), DLQ_OK);
 	assert_true(engine_has_queue(f->e, STR("a")) && engine_has_queue(f->e, STR("b")));
 	assert_int_equal(fix_queue(f, "a", "{\"max_messages\": 1}"), DLQ_CONFLICT);
 	struct engine_op del = {.type = OP_QUEUE_DELETE, .queue = STR("a")};
@@ -206,11 +206,11 @@ static void test_file_queues(void **state)
 	assert_int_equal(del.code, DLQ_CONFLICT);
 	/* All or nothing: c is fine, but b may not change its order. */
 	struct queue_config *bad[2] = {fix_config("c", "{}"), fix_config("b", "{}")};
-	assert_int_equal(engine_apply_queues(f->e, bad, 2, &err), DLQ_CONFLICT);
+	assert_int_equal(engine_apply_queues(f->e, bad, 2, STR(""), &err), DLQ_CONFLICT);
 	assert_non_null(strstr(err.detail, "ordered"));
 	assert_false(engine_has_queue(f->e, STR("c")));
 	/* a leaves the file: it stays, and may be changed and deleted. */
-	assert_int_equal(engine_apply_queues(f->e, &list[1], 1, &err), DLQ_OK);
+	assert_int_equal(engine_apply_queues(f->e, &list[1], 1, STR(""), &err), DLQ_OK);
 	assert_int_equal(fix_send(f, "a", "x", NULL), DLQ_OK);
 	assert_int_equal(fix_queue(f, "a", "{\"max_messages\": 1}"), DLQ_OK);
 	assert_int_equal(fix_send(f, "a", "y", NULL), DLQ_QUEUE_FULL);
@@ -321,6 +321,43 @@ static void test_notices(void **state)
 	notice_settle(f, notice.n, true, 0);
 	clock_advance(f->clock, 3600000);
 	assert_int_equal(notices_due(f, &notice, &next), 0);
+	fix_free(f);
+}
+
+/* The server's URL is for every queue that sets none, however it was made and whenever the URL changes. */
+static void test_default_on_dead_letter(void **state)
+{
+	(void)state;
+	static const struct { const char *name, *json; bool follows; } queues[] = {
+	    {"put", "{}", true}, {"null", "{\"on_dead_letter\": null}", true}, {"own", "{\"on_dead_letter\": \"http://own/\"}", false},
+	    {"none", "{\"on_dead_letter\": \"\"}", false}, {"left", "{}", true}};
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct store_notice notice;
+	struct dlq_err err = {0};
+	char id[ULID_LEN + 1];
+	int64_t next;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(fix_queue(f, queues[i].name, queues[i].json), DLQ_OK);
+	struct queue_config *left = fix_config("left", "{}"); /* of the file, and then no longer */
+	assert_int_equal(engine_apply_queues(f->e, &left, 1, STR(""), &err), DLQ_OK);
+	queue_config_unref(left);
+	for (int round = 0; round < 4; round++) {
+		static const char *const urls[] = {"http://a/", "http://b/", "", "http://c/"};
+		if (round == 3) {
+			engine_close(f->e);
+			fix_open(f);
+		}
+		assert_int_equal(engine_apply_queues(f->e, NULL, 0, str_of(urls[round]), &err), DLQ_OK);
+		assert_int_equal(fix_queue(f, "put", "{}"), DLQ_OK); /* a change meanwhile keeps it */
+		for (int i = 0; i < 5; i++) {
+			const struct equeue *q = equeue_find(f->e, str_of(queues[i].name));
+			assert_true(str_eqz(q->config->on_dead_letter, queues[i].follows ? urls[round] : i == 2 ? "http://own/" : ""));
+		}
+	}
+	fix_make_dead(f, "none", 1, id);
+	assert_int_equal(notices_due(f, &notice, &next), 0);
+	fix_make_dead(f, "put", 1, id);
+	assert_int_equal(notices_due(f, &notice, &next), 1);
 	fix_free(f);
 }
 
@@ -449,7 +486,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_redrive_refusals), cmocka_unit_test(test_redrive_control),
 	    cmocka_unit_test(test_archive),          cmocka_unit_test(test_file_queues),
-	    cmocka_unit_test(test_notices),          cmocka_unit_test(test_tokens), cmocka_unit_test(test_last_admin),
+	    cmocka_unit_test(test_notices), cmocka_unit_test(test_default_on_dead_letter),         cmocka_unit_test(test_tokens), cmocka_unit_test(test_last_admin),
 	    cmocka_unit_test(test_delete_under_a_wait), cmocka_unit_test(test_archive_piece),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

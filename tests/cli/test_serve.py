@@ -202,6 +202,27 @@ class Life(unittest.TestCase):
         self.reload(server, "serve.reloaded")
         self.assertEqual(server.queue("a")["config"]["policy"]["max_attempts"], 3)
 
+    def test_closed_standard_files(self):
+        """Nothing else gets their numbers: what is logged must not go into the database."""
+        server = self.start(start=False)
+        server.port = 0
+        process = subprocess.Popen(["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *server.command()])
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        url = os.path.join(server.data, "server.url")
+        wait_until(lambda: os.path.exists(url))
+        self.assertEqual([os.readlink("/proc/%d/fd/%d" % (process.pid, fd)) for fd in range(3)], ["/dev/null"] * 3)
+        with open(url) as f:
+            env = {"DLQ_URL": f.read().strip()}
+        with open(os.path.join(server.data, "admin.token")) as f:
+            env["DLQ_TOKEN"] = f.read().strip()
+        self.assertEqual(run_cli(["queues", "create", "q"], env=env)[0], 0)
+        closed = subprocess.run(["/bin/sh", "-c", 'exec "$@" >&-', "sh", dlqtest.BINARY, "queues"], env=dict(os.environ, **env),
+                                stderr=subprocess.PIPE, text=True)
+        self.assertEqual(closed.returncode, 7, "a result that reaches nobody is no result")
+        self.assertIn("cannot write to stdout", closed.stderr)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(30 * SLOW), 0)
+
     def test_tls(self):
         with tempfile.TemporaryDirectory() as d:
             cert, key = os.path.join(d, "cert.pem"), os.path.join(d, "key.pem")

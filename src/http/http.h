@@ -168,13 +168,13 @@ struct http_server {
 	int port_no, listen_fd, ep, wake_fd;
 	pthread_t thread;
 	int64_t now_ms, started_ms;
-	bool listening, drain_begun, ended;
+	bool listening, drain_begun, heard_all, ended;
 	/* engine threads to the loop */
 	pthread_mutex_t back_lock;
 	struct engine_op *back_head, **back_tail;
 	/* others to the loop */
 	atomic_bool draining, stopping;
-	atomic_int in_flight;       /* requests between request line and end; watched by drain */
+	atomic_int in_flight;       /* requests between request line and end, and a drain that did not hear all yet */
 	pthread_mutex_t idle_lock;
 	pthread_cond_t idle_cond;
 	/* the loop's own */
@@ -242,6 +242,8 @@ void request_back(struct http_req *r);
 void request_free(struct http_req *r);
 
 /* ---- server.c ---- */
+/* One less in flight. */
+void server_leave(struct http_server *s);
 void server_queue_op(struct http_server *s, struct engine_op *op);
 /* An operation nobody waits for. `op` is the first member of memory from mem_alloc; released and freed when it is back. */
 void server_detach_op(struct http_server *s, struct engine_op *op);

@@ -60,11 +60,7 @@ void request_free(struct http_req *r)
 	}
 	s->body_bytes -= r->body_declared;
 	s->out_bytes -= r->out_counted;
-	if (atomic_fetch_sub_explicit(&s->in_flight, 1, memory_order_acq_rel) == 1) {
-		pthread_mutex_lock(&s->idle_lock);
-		pthread_cond_broadcast(&s->idle_cond);
-		pthread_mutex_unlock(&s->idle_lock);
-	}
+	server_leave(s);
 	if (s->pool_len >= POOL_MAX) {
 		request_destroy(r);
 		return;

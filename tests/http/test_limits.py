@@ -160,6 +160,16 @@ class Limits(unittest.TestCase):
             self.assertEqual(self.server.api("GET", "/healthz")[0], 200)
         closed_within(socks[0], 1)
 
+    def test_drain_takes_who_is_connected(self):
+        """Connections that wait in the backlog when the server is told to stop are answered, not reset."""
+        self.server.process.send_signal(signal.SIGSTOP)
+        socks = [self.connect(self.request()) for _ in range(600)]
+        self.server.process.send_signal(signal.SIGTERM)
+        self.server.process.send_signal(signal.SIGCONT)
+        answers = [closed_within(s, 20)[:13] for s in socks]
+        self.assertEqual(set(answers) - {b"HTTP/1.1 201 ", b"HTTP/1.1 503 "}, set())
+        self.assertEqual(self.server.process.wait(20 * SLOW), 0)
+
     def test_drain(self):
         self.server.write_config("limits: {drain_timeout: 20s}\n")
         self.server.restart()

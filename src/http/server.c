@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -64,6 +65,30 @@ static bool accept_some(struct http_server *s)
 	return true;
 }
 
+static bool someone_waits(const struct http_server *s)
+{
+	struct pollfd p = {.fd = s->listen_fd, .events = POLLIN};
+	return poll(&p, 1, 0) == 1;
+}
+
+/*
+ * Connections are at their limit, a client waits for one and none is idle: the oldest long polls are answered, empty and as the
+ * last of their connection. A few at a time: their clients come back, and must not push out each other without end.
+ */
+static void end_old_polls(struct http_server *s)
+{
+	struct http_conn *parked = &s->lists[LIST_PARKED], *c;
+	int64_t n = s->lim.max_connections / 100 + 1;
+	bool leaving = s->lists[LIST_LINGER].next != &s->lists[LIST_LINGER]; /* there is room soon */
+	if (s->listening || s->drain_begun || s->n_conns < s->lim.max_connections || leaving || !someone_waits(s))
+		return;
+	while (n-- > 0 && (c = parked->next) != parked) {
+		c->keep = false;
+		http_conn_move(s, c, LIST_NONE, 0);
+		engine_cancel_receive(s->e, &c->r->op);
+	}
+}
+
 /* Ends connections whose time is over. */
 static void tick(struct http_server *s)
 {
@@ -85,6 +110,7 @@ static void tick(struct http_server *s)
 	}
 	if (!s->drain_begun && s->n_conns < s->lim.max_connections)
 		listen_on(s, true);
+	end_old_polls(s);
 }
 
 /* ---- the engine ---- */

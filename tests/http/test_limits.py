@@ -160,6 +160,22 @@ class Limits(unittest.TestCase):
             self.assertEqual(self.server.api("GET", "/healthz")[0], 200)
         closed_within(socks[0], 1)
 
+    def test_long_polls_make_room(self):
+        self.server.write_config(CONFIG.replace("3000", "20"))
+        self.server.restart()
+        body = b'{"wait":"60s"}'
+        poll = b"POST /v1/queues/q/receive HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s"
+        poll %= (self.server.token.encode(), len(body), body)
+        socks = [self.connect(poll) for _ in range(20)]
+        self.assertEqual(self.server.api("GET", "/healthz", timeout=20 * SLOW)[0], 200)
+        answer = closed_within(socks[0], 5)
+        self.assertIn(b'{"deliveries":[]}', answer)
+        self.assertIn(b"Connection: close", answer)
+        # The place is idle or free now: nobody else has to go.
+        for _ in range(5):
+            self.assertEqual(self.server.api("GET", "/healthz")[0], 200)
+        self.assertEqual(self.server.ok("GET", "/v1/stats")["parked_receives"], 19)
+
     def test_drain_takes_who_is_connected(self):
         """Connections that wait in the backlog when the server is told to stop are answered, not reset."""
         self.server.process.send_signal(signal.SIGSTOP)

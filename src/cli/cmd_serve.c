@@ -4,6 +4,7 @@
  * The main thread has all signals of interest blocked before any other thread starts, and takes them from a signalfd.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -323,6 +324,9 @@ static int run(struct cli *c)
 	if (v.file && !*v.file)
 		v.file = NULL;
 	umask(077);
+	/* Large buffers go back to the system when they are freed: what is in use has limits, what lies between would have none. */
+	mallopt(M_MMAP_THRESHOLD, 512 << 10);
+	mallopt(M_TRIM_THRESHOLD, 4 << 20);
 	if (start(&v, &err))
 		rc = cli_fail(&err);
 	else

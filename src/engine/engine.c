@@ -104,7 +104,7 @@ void engine_submit(struct engine *e, struct engine_op *list)
 		}
 		op->cost = op_cost(op);
 		if (op->type == OP_RECEIVE)
-			op->u.receive.cancelled = false;
+			op->u.receive.cancelled = false, op->u.receive.given = 0;
 		op_list_push(&writes, &writes_tail, op);
 	}
 	if (!writes)
@@ -147,6 +147,13 @@ void engine_cancel_receive(struct engine *e, struct engine_op *op)
 	e->cancels[e->n_cancels++] = op;
 	pthread_cond_signal(&e->in_cond);
 	pthread_mutex_unlock(&e->in_lock);
+}
+
+void engine_port_taken(struct engine *e, struct op_port *port, int64_t given)
+{
+	int64_t before = atomic_fetch_sub(&port->given, given);
+	if (before >= port->given_max && before - given < port->given_max)
+		engine_cancel_receive(e, NULL); /* cancels none, but the writer looks again */
 }
 
 /* ---- waiting for one operation ---- */

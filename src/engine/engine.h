@@ -12,6 +12,8 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include <stdatomic.h>
+
 #include "core/diagnosis.h"
 #include "core/policy.h"
 #include "store/store.h"
@@ -25,6 +27,9 @@ struct engine_op;
  */
 struct op_port {
 	void (*post)(struct op_port *port, struct engine_op *list);
+	/* Messages that came back and were not told to engine_port_taken: past the limit receives wait. 0: no limit, nothing to tell. */
+	int64_t given_max;
+	atomic_llong given; /* bytes */
 };
 
 enum op_type {
@@ -87,6 +92,7 @@ struct engine_op {
 			struct str worker, worker_version; /* may be empty */
 			int64_t max_bytes;              /* stop before the bodies together exceed this; 0: 16 MiB; at least one is given */
 			struct engine_delivery *items; int n; /* out */
+			int64_t given;                  /* out: what counts in op_port.given */
 			int64_t deadline;               /* the engine's, as all below */
 			struct engine_op *wait_next, *wait_prev;
 			int heap_index;
@@ -190,6 +196,8 @@ void engine_close(struct engine *e);
 void engine_submit(struct engine *e, struct engine_op *list);
 /* Takes a parked receive back early (its client went away): it comes back with no messages. Any thread. */
 void engine_cancel_receive(struct engine *e, struct engine_op *op);
+/* The port's owner needs the memory of messages with so many bytes (u.receive.given) no longer. Any thread. */
+void engine_port_taken(struct engine *e, struct op_port *port, int64_t given);
 /* Submit one and wait for it; for libdlq, the CLI of `serve`, tests. Not on an engine thread. */
 void engine_call(struct engine *e, struct engine_op *op);
 /* single_step: does all work that is due at the clock's now; returns when the next work is due (INT64_MAX: none). */

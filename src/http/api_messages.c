@@ -344,6 +344,16 @@ void receive_give_back(struct http_req *r)
 	server_detach_op(r->s, &g->op);
 }
 
+void receive_forget_messages(struct http_req *r)
+{
+	int n = r->op.u.receive.n;
+	struct engine_delivery *kept = arena_alloc(&r->arena, (size_t)(n > 0 ? n : 1) * sizeof *kept);
+	for (int i = 0; i < n; i++)
+		memcpy(kept[i].receipt, r->op.u.receive.items[i].receipt, sizeof kept[i].receipt);
+	engine_op_release(&r->op);
+	r->op.u.receive.items = kept;
+}
+
 /* After a wait: whether the client hung up meanwhile, so that an answer would reach nobody. */
 static bool client_gone(struct http_req *r)
 {

@@ -156,6 +156,7 @@ static void wait_for_client(struct http_conn *c, size_t n)
 		return;
 	/* at least 64 KiB a second must be taken */
 	http_conn_move(s, c, LIST_WRITING, s->now_ms + s->lim.request_timeout_ms + (int64_t)(n / 64));
+	request_shrink(c->r);
 	c->r->out_counted = (int64_t)c->r->out.n;
 	s->out_bytes += c->r->out_counted;
 	while (s->out_bytes > s->lim.max_waiting_bytes * 4 && all->next != c) {
@@ -168,8 +169,8 @@ static void wait_for_client(struct http_conn *c, size_t n)
 static void send_rest(struct http_conn *c)
 {
 	struct http_req *r = c->r;
-	struct str body = r->is_head ? STR("") : r->made ? (struct str){r->made_body, MADE_LEN} : buf_str(&r->out);
 	for (;;) {
+		struct str body = r->is_head ? STR("") : r->made ? (struct str){r->made_body, MADE_LEN} : buf_str(&r->out);
 		struct iovec iov[2] = {{c->out.p ? c->out.p + c->out_at : NULL, c->out.n - c->out_at},
 		                       {(char *)body.p + r->out_at, body.n - r->out_at}};
 		if (!iov[0].iov_len && !iov[1].iov_len)

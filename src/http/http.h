@@ -113,6 +113,7 @@ struct http_req {
 	struct { uint32_t name, name_n, value, value_n; } lines[HEAD_LINES_MAX]; /* into head */
 	bool in_value;
 	int64_t body_declared;      /* bytes counted in s->body_bytes */
+	int64_t read_counted;       /* bytes counted in s->read_bytes */
 	size_t body_seen, body_limit;
 	struct arena arena;
 	struct str param;           /* decoded placeholder */
@@ -187,6 +188,8 @@ struct http_server {
 	int64_t date_second;
 	char scratch[64 << 10];     /* what recv fills */
 	int64_t body_bytes;
+	int64_t read_bytes;         /* large reads that are under way, or whose answer was not tried to be sent yet */
+	struct http_req *large, **large_tail; /* that wait for room in read_bytes, by next */
 	int64_t out_bytes;          /* answers that their clients did not take yet */
 	int64_t next_tick_ms;
 	int64_t audit_window_ms;
@@ -237,9 +240,13 @@ bool request_data(struct http_req *r, const char *p, size_t n);
 void request_complete(struct http_req *r);
 /* Hands r->op to the engine; finish runs when it is back with code OK (an error is answered as a problem). */
 void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r));
+/* The same for a read that gives about so many bytes: it waits until those under way leave room. */
+void request_submit_large(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r), int64_t bytes);
 /* The operation is back: answers and lets the connection go on. */
 void request_back(struct http_req *r);
 void request_free(struct http_req *r);
+/* The answer is made and waits for its client: gives back the memory of what it was made from. */
+void request_shrink(struct http_req *r);
 
 /* ---- server.c ---- */
 /* One less in flight. */
@@ -332,6 +339,8 @@ void group_key_write(struct json_out *j, const char *key, const uint8_t fp[16]);
 bool group_read(struct http_req *r, struct str group, void (*finish)(struct http_req *));
 /* The receive's messages go back without costing an attempt: nobody is there to take them. */
 void receive_give_back(struct http_req *r);
+/* The answer is made: of the messages only what receive_give_back needs is kept. */
+void receive_forget_messages(struct http_req *r);
 void queue_write(struct json_out *j, const struct store_queue *q);
 
 /* openapi.c */

@@ -50,6 +50,41 @@ static void trim(struct buf *b)
 	b->overflow = false;
 }
 
+/* Those that are under way make the next ones start: as long as some wait there is one. */
+static void large_start(struct http_server *s)
+{
+	struct http_req *r;
+	while ((r = s->large) && (!s->read_bytes || s->read_bytes + r->read_counted <= s->lim.max_waiting_bytes)) {
+		s->large = r->next;
+		if (!s->large)
+			s->large_tail = &s->large;
+		r->next = NULL;
+		s->read_bytes += r->read_counted;
+		server_queue_op(s, &r->op);
+	}
+}
+
+static void large_end(struct http_req *r)
+{
+	r->s->read_bytes -= r->read_counted;
+	r->read_counted = 0;
+	large_start(r->s);
+}
+
+void request_shrink(struct http_req *r)
+{
+	if (r->read_counted)
+		large_end(r);
+	if (r->op_used && r->op.type == OP_RECEIVE && r->op.code == DLQ_OK)
+		receive_forget_messages(r);
+	else if (r->op_used)
+		engine_op_release(&r->op);
+	r->s->body_bytes -= r->body_declared;
+	r->body_declared = 0;
+	buf_release(&r->body);
+	buf_fit(&r->out);
+}
+
 /* Back into the pool, as if new: only memory is kept. */
 void request_free(struct http_req *r)
 {
@@ -60,6 +95,8 @@ void request_free(struct http_req *r)
 	}
 	s->body_bytes -= r->body_declared;
 	s->out_bytes -= r->out_counted;
+	if (r->read_counted)
+		large_end(r);
 	server_leave(s);
 	if (s->pool_len >= POOL_MAX) {
 		request_destroy(r);
@@ -95,7 +132,7 @@ void request_free(struct http_req *r)
 
 /* ---- the engine and back ---- */
 
-void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r))
+static void submit_prepare(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r))
 {
 	r->op.type = type;
 	r->op.port = &r->s->port;
@@ -109,7 +146,21 @@ void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct
 	r->op_used = true;
 	r->phase = PHASE_WAIT;
 	http_conn_move(r->s, r->c, type == OP_RECEIVE && r->op.u.receive.wait_ms > 0 ? LIST_PARKED : LIST_NONE, 0);
+}
+
+void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r))
+{
+	submit_prepare(r, type, finish);
 	server_queue_op(r->s, &r->op);
+}
+
+void request_submit_large(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r), int64_t bytes)
+{
+	submit_prepare(r, type, finish);
+	r->read_counted = bytes > 0 ? bytes : 1;
+	*r->s->large_tail = r;
+	r->s->large_tail = &r->next;
+	large_start(r->s);
 }
 
 /* The engine has taken its own reference of a queue's settings. */
@@ -124,6 +175,8 @@ static void drop_config(struct http_req *r)
 void request_back(struct http_req *r)
 {
 	struct http_conn *c = r->c;
+	struct http_server *s = r->s;
+	int64_t given = r->op.type == OP_RECEIVE ? r->op.u.receive.given : 0;
 	http_conn_move(r->s, c, LIST_NONE, 0);
 	drop_config(r);
 	if (r->op.code == DLQ_OK) {
@@ -139,6 +192,8 @@ void request_back(struct http_req *r)
 	}
 	ASSERT(r->answered);
 	http_conn_answer(r);
+	if (given) /* sent, or only its text is kept */
+		engine_port_taken(s->e, &s->port, given);
 }
 
 /* ---- the request ---- */

@@ -462,10 +462,12 @@ enum dlq_code http_server_start(const struct http_options *o, struct http_server
 	s->clock = engine_clock(o->engine);
 	s->lim = o->limits;
 	limits_default(&s->lim);
+	s->port.given_max = s->lim.max_waiting_bytes;
 	snprintf(s->version, sizeof s->version, "%s", o->version ? o->version : DLQ_VERSION);
 	s->listen_fd = s->ep = s->wake_fd = -1;
 	s->back_tail = &s->back_head;
 	s->submit_tail = &s->submit_head;
+	s->large_tail = &s->large;
 	for (int i = 0; i < LIST_COUNT; i++)
 		s->lists[i].prev = s->lists[i].next = &s->lists[i];
 	pthread_mutex_init(&s->back_lock, NULL);

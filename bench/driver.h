@@ -33,6 +33,7 @@ struct options {
 	bool read_each;      /* redis cycle: `batch` reads of one instead of one of `batch` */
 	bool ack_one;        /* redis cycle: one XACK with all ids instead of one per id */
 	unsigned causes;     /* fill: how many different errors */
+	unsigned tenants;    /* fill: how many values of the header `tenant`; 0: no header */
 };
 
 struct conn {

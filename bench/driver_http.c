@@ -43,7 +43,11 @@ static void http_init(const struct options *o, const char *body)
 		return;
 	}
 	for (unsigned i = 0; i < o->batch; i++)
-		buf_addf(&lines, "{\"body\":\"%.*s\"}\n", (int)o->body_bytes, body);
+		if (o->tenants)
+			buf_addf(&lines, "{\"headers\":{\"tenant\":\"t%u\"},\"body\":\"{\\\"n\\\":%u,\\\"pad\\\":\\\"%.*s\\\"}\"}\n",
+				 i % o->tenants, i, (int)(o->body_bytes > 32 ? o->body_bytes - 20 : o->body_bytes), body);
+		else
+			buf_addf(&lines, "{\"body\":\"%.*s\"}\n", (int)o->body_bytes, body);
 	add_head(&send_request, o, "batch", "application/x-ndjson", lines.len);
 	buf_add(&send_request, lines.p, lines.len);
 	lines.len = 0;

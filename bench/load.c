@@ -23,6 +23,7 @@ static const char usage[] =
 	"  --queue NAME (bench)      --token TOKEN | --token-file FILE\n"
 	"  --path PATH  --follow     walk the pages behind PATH by their cursor\n"
 	"  --causes N   fill: number of different errors (8)\n"
+	"  --tenants N  fill: messages carry the header `tenant`, with so many values (0: no header)\n"
 	"  --read-each  redis: N XREADGROUP COUNT 1 instead of one COUNT N\n"
 	"  --ack-one    redis: one XACK with N ids instead of N XACK\n";
 
@@ -91,7 +92,7 @@ static char *read_token(const char *file)
 enum {
 	OPT_PROTO = 'a', OPT_TO, OPT_WORK, OPT_CONNECTIONS, OPT_SECONDS, OPT_WARMUP, OPT_COUNT,
 	OPT_BODY, OPT_BATCH, OPT_QUEUE, OPT_TOKEN, OPT_TOKEN_FILE, OPT_PATH, OPT_FOLLOW,
-	OPT_CAUSES, OPT_READ_EACH, OPT_ACK_ONE
+	OPT_CAUSES, OPT_TENANTS, OPT_READ_EACH, OPT_ACK_ONE
 };
 
 static const struct option long_options[] = {
@@ -102,8 +103,8 @@ static const struct option long_options[] = {
 	{"batch", 1, NULL, OPT_BATCH}, {"queue", 1, NULL, OPT_QUEUE},
 	{"token", 1, NULL, OPT_TOKEN}, {"token-file", 1, NULL, OPT_TOKEN_FILE},
 	{"path", 1, NULL, OPT_PATH}, {"follow", 0, NULL, OPT_FOLLOW},
-	{"causes", 1, NULL, OPT_CAUSES}, {"read-each", 0, NULL, OPT_READ_EACH},
-	{"ack-one", 0, NULL, OPT_ACK_ONE}, {0}};
+	{"causes", 1, NULL, OPT_CAUSES}, {"tenants", 1, NULL, OPT_TENANTS},
+	{"read-each", 0, NULL, OPT_READ_EACH}, {"ack-one", 0, NULL, OPT_ACK_ONE}, {0}};
 
 static const struct driver *find_driver(const char *name)
 {
@@ -134,6 +135,7 @@ static const struct driver *parse(int argc, char **argv, struct options *o)
 		case OPT_PATH: o->path = optarg; break;
 		case OPT_FOLLOW: o->follow = true; break;
 		case OPT_CAUSES: o->causes = (unsigned)number(optarg, 1, 1000000); break;
+		case OPT_TENANTS: o->tenants = (unsigned)number(optarg, 1, 1000); break;
 		case OPT_READ_EACH: o->read_each = true; break;
 		case OPT_ACK_ONE: o->ack_one = true; break;
 		default: bad_usage();

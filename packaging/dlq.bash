@@ -2,7 +2,7 @@
 _dlq()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} opts words files commands
-	commands="serve demo send receive work queues groups list show redrive redrives discard restore audit token config version help completion"
+	commands="serve demo send receive work queues groups list show edit redrive redrives discard archive restore export import audit token config version help completion"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		COMPREPLY=($(compgen -W "$commands --help --version" -- "$cur"))
@@ -45,7 +45,7 @@ _dlq()
 		files="-|--data"
 		;;
 	list)
-		opts="--queue --group --state --id --key --reason --error-type --from --to --limit --url --data --json --help"
+		opts="--state --reason --from --to --limit --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
 		words=""
 		files="-|--data"
 		;;
@@ -54,8 +54,13 @@ _dlq()
 		words=""
 		files="-|--data"
 		;;
+	edit)
+		opts="--jq --set-header --remove-header --preview --show --reason --yes --override --no-wait --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
+		words=""
+		files="-|--data"
+		;;
 	redrive)
-		opts="--queue --group --first --stop-at --rate --canary-wait --override --reason --body --yes --dry-run --no-wait --url --data --json --help"
+		opts="--first --stop-at --rate --canary-wait --jq --set-header --remove-header --body --to --override --reason --yes --dry-run --no-wait --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
 		words=""
 		files="-|--body|--data"
 		;;
@@ -65,12 +70,27 @@ _dlq()
 		files="-|--data"
 		;;
 	discard)
-		opts="--reason --yes --dry-run --url --data --json --help"
+		opts="--reason --yes --dry-run --no-wait --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
 		words=""
 		files="-|--data"
 		;;
+	archive)
+		opts="--from --to --limit --reason --yes --dry-run --no-wait --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
+		words="list show give-up"
+		files="-|--data"
+		;;
 	restore)
-		opts="--reason --yes --url --data --json --help"
+		opts="--undo --reason --yes --dry-run --no-wait --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
+		words=""
+		files="-|--data"
+		;;
+	export)
+		opts="--output --zstd --force --state --reason --from --to --limit --queue --group --dead-reason --error-type --key --id --header --redrive --died-from --died-to --expires-within --expires-soon --text --where --url --data --json --help"
+		words=""
+		files="-|--output|-o|--data"
+		;;
+	import)
+		opts="--queue --reason --yes --dry-run --url --data --json --help"
 		words=""
 		files="-|--data"
 		;;

@@ -14,12 +14,13 @@
 #include "cli/term.h"
 
 extern const struct command cmd_serve, cmd_send, cmd_receive, cmd_work, cmd_queues, cmd_list, cmd_show, cmd_redrive,
-	cmd_redrives, cmd_groups, cmd_discard, cmd_restore, cmd_audit, cmd_token, cmd_config, cmd_demo, cmd_version, cmd_help, cmd_completion;
+	cmd_edit, cmd_redrives, cmd_groups, cmd_discard, cmd_restore, cmd_archive, cmd_export, cmd_import, cmd_audit, cmd_token,
+	cmd_config, cmd_demo, cmd_version, cmd_help, cmd_completion;
 
 const struct command *const cli_commands[] = {
-	&cmd_serve, &cmd_demo,   &cmd_send,    &cmd_receive,  &cmd_work,       &cmd_queues,
-	&cmd_groups, &cmd_list,  &cmd_show,   &cmd_redrive, &cmd_redrives, &cmd_discard, &cmd_restore, &cmd_audit,
-	&cmd_token, &cmd_config, &cmd_version, &cmd_help,     &cmd_completion, NULL,
+	&cmd_serve,   &cmd_demo,    &cmd_send,   &cmd_receive, &cmd_work,    &cmd_queues, &cmd_groups,  &cmd_list,       &cmd_show,
+	&cmd_edit,    &cmd_redrive, &cmd_redrives, &cmd_discard, &cmd_archive, &cmd_restore, &cmd_export, &cmd_import,     &cmd_audit,
+	&cmd_token,   &cmd_config,  &cmd_version, &cmd_help,   &cmd_completion, NULL,
 };
 
 const struct cli_option cli_client_options[] = {
@@ -127,7 +128,7 @@ int cli_fail(const struct dlq_err *err)
 static const struct cli_option *option_find(const struct cli_option *list, struct str name)
 {
 	for (; list && list->name; list++)
-		if (str_eqz(name, list->name))
+		if (name.n && str_eqz(name, list->name))
 			return list;
 	return NULL;
 }
@@ -147,7 +148,8 @@ static int option_unknown(const struct cli *c, struct str name)
 	size_t n = 0;
 
 	for (const struct cli_option *o = c->command->options; o && o->name && n < ARRAY_LEN(names); o++)
-		names[n++] = o->name;
+		if (o->name[0])
+			names[n++] = o->name;
 	for (const struct cli_option *o = cli_client_options; c->command->client && o->name && n < ARRAY_LEN(names);
 	     o++)
 		names[n++] = o->name;
@@ -159,14 +161,23 @@ static int option_unknown(const struct cli *c, struct str name)
 	return cli_usage(c, "unknown option --" STR_FMT, STR_ARG(name));
 }
 
-/* Reads one "--name", "--name=value" or "--name value" at argv[*i]. 0 or the exit code. */
+/* The option of "-o", or NULL. */
+static const struct cli_option *option_letter(const struct command *command, const char *text)
+{
+	return command->letter && command->letter == text[0] && !text[1] ? option_find(command->options, str_of(command->letter_of)) : NULL;
+}
+
+/* Reads one "--name", "--name=value", "--name value" or "-o value" at argv[*i]. 0 or the exit code. */
 static int option_read(struct cli *c, int argc, char **argv, int *i)
 {
-	const char *text = argv[*i] + 2;
-	const char *equals = strchr(text, '=');
+	bool word = argv[*i][1] == '-';
+	const char *text = argv[*i] + 1 + word;
+	const char *equals = word ? strchr(text, '=') : NULL;
 	struct str name = {text, equals ? (size_t)(equals - text) : strlen(text)};
-	const struct cli_option *o = option_of(c->command, name);
+	const struct cli_option *o = word ? option_of(c->command, name) : option_letter(c->command, text);
 
+	if (!o && !word)
+		return cli_usage(c, "unknown option %s; options are words such as --help", argv[*i]);
 	if (!o)
 		return option_unknown(c, name);
 	struct cli_given *g = &c->given[c->n_given++];
@@ -205,15 +216,13 @@ static int parse(struct cli *c, int argc, char **argv)
 				break;
 			}
 			options = false;
-		} else if (options && !strncmp(a, "--", 2)) {
+		} else if (options && !strcmp(a, "-h")) {
+			c->given[c->n_given++] = (struct cli_given){"help", ""};
+		} else if (options && a[0] == '-' && a[1]) {
 			int rc = option_read(c, argc, argv, &i);
 
 			if (rc)
 				return rc;
-		} else if (options && !strcmp(a, "-h")) {
-			c->given[c->n_given++] = (struct cli_given){"help", ""};
-		} else if (options && a[0] == '-' && a[1]) {
-			return cli_usage(c, "unknown option %s; options are words such as --help", a);
 		} else {
 			c->args[c->n_args++] = a;
 		}

@@ -13,7 +13,7 @@
 #define EXIT_USAGE 2
 
 struct cli_option {
-	const char *name;  /* without the hyphens */
+	const char *name;  /* without the hyphens; "": no option, but a heading (help) over those that follow */
 	const char *value; /* what the value is called, such as "FILE"; NULL: the option takes none */
 	const char *help;
 };
@@ -26,6 +26,8 @@ struct command {
 	const char *about;                /* paragraphs with a blank line between them */
 	const char *examples;             /* one a line: "command # what it does" */
 	const struct cli_option *options; /* ended by an empty one; NULL: none of its own */
+	char letter;                      /* a short name, such as 'o' for -o, 0: none; */
+	const char *letter_of;            /* of this option */
 	const char *const *words;         /* the choices of its first argument, ended by NULL; NULL: free */
 	bool client;                      /* talks to a server: takes the options of cli_client_options */
 	bool tail;                        /* "--" starts a command line of its own */

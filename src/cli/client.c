@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
 
 #define REPLY_MAX ((size_t)128 << 20)
+#define HEADERS_MAX 65536
 
 struct client {
 	CURL *easy;
@@ -192,6 +194,7 @@ enum dlq_code client_call(struct client *cl, struct client_call *call, struct dl
 	buf_addf(&url, "%s%s", cl->url, call->path);
 	buf_addc(&url, 0);
 	call->reply.max = REPLY_MAX;
+	call->reply_headers.max = HEADERS_MAX;
 	curl_easy_reset(easy); /* keeps the connection */
 	curl_easy_setopt(easy, CURLOPT_URL, url.p);
 	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* a queue "..": the server says what is wrong with it */
@@ -204,6 +207,8 @@ enum dlq_code client_call(struct client *cl, struct client_call *call, struct dl
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(call->timeout_ms ? call->timeout_ms : 30000));
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, &call->reply);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_body);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, &call->reply_headers);
 	if (call->body.n || !strcmp(call->method, "POST") || !strcmp(call->method, "PUT")) {
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.n);
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body.n ? call->body.p : "");
@@ -231,8 +236,26 @@ enum dlq_code client_call(struct client *cl, struct client_call *call, struct dl
 void client_call_clear(struct client_call *call)
 {
 	buf_release(&call->reply);
+	buf_release(&call->reply_headers);
 	json_decref(call->json);
 	call->json = NULL;
+}
+
+struct str client_header(const struct client_call *call, const char *name)
+{
+	struct str rest = buf_str(&call->reply_headers);
+	size_t n = strlen(name);
+
+	while (rest.n) {
+		const char *end = memchr(rest.p, '\n', rest.n);
+		struct str line = {rest.p, end ? (size_t)(end - rest.p) + 1 : rest.n};
+
+		if (line.n > n && line.p[n] == ':' && !strncasecmp(line.p, name, n))
+			return str_trim((struct str){line.p + n + 1, line.n - n - 1});
+		rest.p += line.n;
+		rest.n -= line.n;
+	}
+	return (struct str){"", 0};
 }
 
 json_t *client_json(struct client *cl, const char *method, const char *path, json_t *body, struct dlq_err *err)

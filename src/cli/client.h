@@ -29,12 +29,14 @@ struct client_call {
 	int64_t timeout_ms;         /* 0: 30 s */
 	/* out; released by client_reply_clear */
 	int status;
-	struct buf reply;
+	struct buf reply, reply_headers; /* header lines as they came */
 	json_t *json;               /* when the reply is JSON */
 };
 /* DLQ_OK for a 2xx status. Otherwise err has what the server (or the network) said. */
 enum dlq_code client_call(struct client *cl, struct client_call *call, struct dlq_err *err);
 void client_call_clear(struct client_call *call);
+/* The value of a header of the answer (name in any case), empty when it has none. Borrowed from the call. */
+struct str client_header(const struct client_call *call, const char *name);
 
 /* body (taken; NULL for none) goes as JSON; the answer is a new reference, NULL on error with err set. */
 json_t *client_json(struct client *cl, const char *method, const char *path, json_t *body, struct dlq_err *err);

@@ -7,14 +7,18 @@
 static void add_options(struct buf *out, const struct cli_option *list)
 {
 	for (; list && list->name; list++)
-		buf_addf(out, " --%s", list->name);
+		if (list->name[0])
+			buf_addf(out, " --%s", list->name);
 }
 
-static void add_files(struct buf *out, const struct cli_option *list)
+static void add_files(struct buf *out, const struct command *command, const struct cli_option *list)
 {
 	for (; list && list->name; list++)
-		if (list->value && (!strcmp(list->value, "FILE") || !strcmp(list->value, "DIR")))
+		if (list->value && (!strcmp(list->value, "FILE") || !strcmp(list->value, "DIR"))) {
 			buf_addf(out, "|--%s", list->name);
+			if (command->letter && !strcmp(command->letter_of, list->name))
+				buf_addf(out, "|-%c", command->letter);
+		}
 }
 
 static void bash_command(struct buf *out, const struct command *command)
@@ -32,9 +36,9 @@ static void bash_command(struct buf *out, const struct command *command)
 	for (int i = 0; command->words && command->words[i]; i++)
 		buf_addf(out, "%s%s", i ? " " : "", command->words[i]);
 	buf_addz(out, "\"\n\t\tfiles=\"-");
-	add_files(out, command->options);
+	add_files(out, command, command->options);
 	if (command->client)
-		add_files(out, cli_client_options);
+		add_files(out, command, cli_client_options);
 	buf_addz(out, "\"\n\t\t;;\n");
 }
 

@@ -1,63 +1,32 @@
-#include <stdio.h>
-
-#include "cli/client.h"
-#include "cli/ids.h"
-
-static int discard(struct cli *c, struct client *cl, const struct ids *ids)
-{
-	int done, rc = ids_post(c, cl, ids, "discard", "discarded", &done);
-
-	if (!c->json && !rc)
-		fprintf(stderr, "discarded %d; the record of it stays: dlq list --state discarded\n", done);
-	return rc;
-}
+#include "cli/job.h"
 
 static int run(struct cli *c)
 {
-	const char *reason = cli_opt(c, "reason");
-	struct ids ids = {0};
-	struct client *cl = NULL;
-	int rc = 0;
-
-	if (!reason || !*reason)
-		return cli_usage(c, "--reason is needed: say for the audit log why these may be dropped");
-	if (!ids_read(c, &ids, &rc))
-		goto out;
-	if (cli_flag(c, "dry-run")) {
-		if (c->json)
-			printf("{\"dry_run\":true,\"total\":%d}\n", ids.n);
-		else
-			printf("%d dead letter%s would be discarded\n", ids.n, ids.n == 1 ? "" : "s");
-		goto out;
-	}
-	if (!confirm(c, ids.n, "discard", &rc))
-		goto out;
-	cl = client_open(c, &rc);
-	if (cl)
-		rc = discard(c, cl, &ids);
-out:
-	client_free(cl);
-	ids_release(&ids);
-	return rc;
+	return job_command(c, "discard", "discarded", "the record of it stays: dlq list --state discarded", "'test orders'");
 }
 
 static const struct cli_option options[] = {
-	{"reason", "TEXT", "why; goes to the audit log; needed"},
-	{"yes", NULL, "do not ask"},
-	{"dry-run", NULL, "only say how many it would be"},
+	JOB_OPTIONS,
+	SELECT_OPTIONS,
 	{0},
 };
 
 const struct command cmd_discard = {
 	.name = "discard",
-	.synopsis = "DLQ_ID... --reason TEXT [--yes]",
+	.synopsis = "DLQ_ID... --reason TEXT [--yes]\n[--queue QUEUE] [--group GROUP] [FILTERS] --reason TEXT [--yes] [--dry-run]",
 	.summary = "drop dead letters for good; the record stays",
 	.about = "A discarded message is never delivered again. Its record, history and who discarded it\n"
-		 "why stay until retention is over. Above one message it shows the count and asks, or\n"
-		 "needs --yes. \"-\" reads ids from stdin.",
-	.examples =
-		"dlq discard 01JE2X5M8Q4Z6T9K3B7C1D0FGH --reason 'test order' # one\n"
-		"dlq list orders --key test --limit 1000 | cut -f1 | dlq discard - --reason 'test orders' --yes # many",
+		 "why stay until retention is over, and `dlq restore` takes it back until then. Above one\n"
+		 "message it shows the count and asks, or needs --yes. \"-\" reads ids from stdin.\n"
+		 "\n"
+		 "More than one is a job on the server, as a redrive is: it goes on when this command is\n"
+		 "interrupted, `dlq redrives` shows it, and `dlq restore --undo` takes all of it back.\n"
+		 "\n" SELECT_ABOUT,
+	.examples = "dlq discard 01JE2X5M8Q4Z6T9K3B7C1D0FGH --reason 'test order' # one\n"
+		    "dlq discard --queue orders --header env=test --dry-run # how many would it be?\n"
+		    "dlq discard --queue orders --header env=test --reason 'test orders' # count, question, then do it\n"
+		    "dlq discard --queue orders --where '.body.total == 0' --reason 'nothing to ship' --yes # by what the bodies say\n"
+		    "dlq restore --undo 01JE2X7Q2M5V8R1T4W6Y9B3DFH --reason 'wrong filter' # all of that job back",
 	.options = options,
 	.client = true,
 	.run = run,

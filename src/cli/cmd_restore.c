@@ -1,51 +1,29 @@
-#include <stdio.h>
-
-#include "cli/client.h"
-#include "cli/ids.h"
-
-static int restore(struct cli *c, struct client *cl, const struct ids *ids)
-{
-	int done, rc = ids_post(c, cl, ids, "restore", "restored", &done);
-
-	if (!c->json && !rc)
-		fprintf(stderr, "%d dead again; dlq redrive puts %s back\n", done, done == 1 ? "it" : "them");
-	return rc;
-}
+#include "cli/job.h"
 
 static int run(struct cli *c)
 {
-	const char *reason = cli_opt(c, "reason");
-	struct ids ids = {0};
-	struct client *cl = NULL;
-	int rc = 0;
-
-	if (!reason || !*reason)
-		return cli_usage(c, "--reason is needed: say for the audit log why these are wanted back");
-	if (ids_read(c, &ids, &rc) && confirm(c, ids.n, "restore", &rc)) {
-		cl = client_open(c, &rc);
-		if (cl)
-			rc = restore(c, cl, &ids);
-	}
-	client_free(cl);
-	ids_release(&ids);
-	return rc;
+	return job_command(c, "restore", "is dead again", "dlq redrive puts it back", "'was no test order'");
 }
 
 static const struct cli_option options[] = {
-	{"reason", "TEXT", "why; goes to the audit log; needed"},
-	{"yes", NULL, "do not ask"},
+	{"undo", "REDRIVE_ID", "all that this discard or archive job did"},
+	JOB_OPTIONS,
+	SELECT_OPTIONS,
 	{0},
 };
 
 const struct command cmd_restore = {
 	.name = "restore",
-	.synopsis = "DLQ_ID... --reason TEXT [--yes]",
-	.summary = "take a discard back: dead again, until retention is over",
-	.about = "For what was discarded by mistake. The message is a dead letter again, with its body and\n"
-		 "history, and can be redriven. \"-\" reads ids from stdin.",
-	.examples =
-		"dlq restore 01JE2X5M8Q4Z6T9K3B7C1D0FGH --reason 'was no test order' # one\n"
-		"dlq list orders --state discarded | cut -f1 | dlq restore - --reason 'wrong filter' --yes # many",
+	.synopsis = "DLQ_ID... --reason TEXT [--yes]\n--undo REDRIVE_ID --reason TEXT [--yes]\n"
+		    "[--queue QUEUE] [--group GROUP] [FILTERS] --reason TEXT [--yes] [--dry-run]",
+	.summary = "take a discard or an archive back: dead again, until retention is over",
+	.about = "For what was discarded, or given up to the archive, by mistake. The message is a dead\n"
+		 "letter again, with its body and history, and can be redriven. \"-\" reads ids from stdin.\n"
+		 "What has reached the end of its retention is in the archive's files alone: `dlq import`.\n"
+		 "\n" SELECT_ABOUT,
+	.examples = "dlq restore 01JE2X5M8Q4Z6T9K3B7C1D0FGH --reason 'was no test order' # one\n"
+		    "dlq restore --undo 01JE2X7Q2M5V8R1T4W6Y9B3DFH --reason 'wrong filter' # what one job discarded\n"
+		    "dlq list orders --state discarded | cut -f1 | dlq restore - --reason 'wrong filter' --yes # these",
 	.options = options,
 	.client = true,
 	.run = run,

@@ -114,6 +114,11 @@ static enum dlq_code open_engine(struct serve *v, struct dlq_err *err)
 		.clock = v->clock,
 		.max_waiting_ops = (int)v->s.v[SET_MAX_WAITING_OPERATIONS].num,
 		.max_waiting_bytes = v->s.v[SET_MAX_WAITING_BYTES].num,
+		.jq_program = "/proc/self/exe",
+		.jq_memory_bytes = v->s.v[SET_JQ_MEMORY].num,
+		.jq_item_ms = v->s.v[SET_JQ_TIMEOUT].num,
+		.jq_output_bytes = v->s.v[SET_MAX_MESSAGE_BYTES].num,
+		.expires_soon_ms = v->s.v[SET_EXPIRES_SOON].num,
 		.push = v->push,
 		.on_dead_letter = v->webhook,
 	};
@@ -148,6 +153,7 @@ static enum dlq_code open_http(struct serve *v, struct dlq_err *err)
 				.max_waiting_operations = s[SET_MAX_WAITING_OPERATIONS].num,
 				.max_waiting_bytes = s[SET_MAX_WAITING_BYTES].num,
 				.drain_timeout_ms = s[SET_DRAIN_TIMEOUT].num,
+				.expires_soon_ms = s[SET_EXPIRES_SOON].num,
 			},
 		.engine = v->engine,
 	};

@@ -93,17 +93,17 @@ void show_history(const json_t *d)
 	}
 }
 
-static void show_headers(const json_t *d)
+static void show_headers(const json_t *d, const char *member)
 {
 	const char *key;
 	json_t *v;
 	bool first = true;
 
-	json_object_foreach(json_object_get(d, "headers"), key, v) {
+	json_object_foreach(json_object_get(d, member), key, v) {
 		char line[600], safe[600];
 
 		snprintf(line, sizeof(line), "%s: %s", key, json_string_value(v) ? json_string_value(v) : "");
-		printf("  %-13s %s\n", first ? "headers" : "", text_safe(str_of(line), safe, sizeof(safe)));
+		printf("  %-13s %s\n", !first ? "" : strcmp(member, "headers") ? "sent with" : "headers", text_safe(str_of(line), safe, sizeof(safe)));
 		first = false;
 	}
 }
@@ -113,8 +113,10 @@ static void show_facts(const json_t *d)
 	char why[200], number[40];
 
 	why_dead(d, why, sizeof(why));
-	printf("%s%s%s  %s%s%s\n%s\n\n", term_bold(), jstr(d, "dlq_id"), term_reset(), term_red(), jstr(d, "state"),
-	       term_reset(), why);
+	printf("%s%s%s  %s%s%s\n%s\n", term_bold(), jstr(d, "dlq_id"), term_reset(), term_red(), jstr(d, "state"), term_reset(), why);
+	if (!strcmp(jstr(d, "state"), "archived"))
+		printf("It was given up: by somebody, or since it died again after as many redrives as its queue allows.\n");
+	printf("\n");
 	fact("queue", jstr(d, "queue"));
 	fact("message", jstr(d, "id"));
 	fact("key", jstr(d, "key"));
@@ -125,12 +127,16 @@ static void show_facts(const json_t *d)
 	time_fact("last failed", jstr(d, "last_failed_at"));
 	time_fact("died", jstr(d, "died_at"));
 	time_fact("kept until", jstr(d, "expires_at"));
+	if (json_is_true(json_object_get(d, "expires_soon")))
+		printf("  %-13s %sits retention ends soon; then it is in the archive's files alone%s\n", "", term_yellow(), term_reset());
 	snprintf(number, sizeof(number), "%lld", (long long)jint(d, "redrives"));
 	fact("redrives", number);
 	fact("operator", jstr(d, "operator"));
 	fact("why", jstr(d, "why"));
 	fact("redrive", jstr(d, "redrive_id"));
-	show_headers(d);
+	fact("imported as", jstr(d, "imported_id"));
+	show_headers(d, "headers");
+	show_headers(d, "original_headers");
 }
 
 static void show_body(const json_t *d, const struct buf *body)
@@ -166,6 +172,21 @@ static int raw_body(struct client *cl, const char *path)
 	return rc;
 }
 
+/* What to type next. */
+static void show_next(const json_t *d)
+{
+	const char *id = jstr(d, "dlq_id"), *state = jstr(d, "state");
+
+	if (!strcmp(state, "dead"))
+		printf("\n%sdlq redrive %s --reason '...'   puts it back\n"
+		       "dlq edit %s --reason '...'      in your editor first%s\n", term_dim(), id, id, term_reset());
+	else if (!strcmp(state, "archived"))
+		printf("\n%sdlq redrive %s --override --reason '...'   puts it back all the same\n"
+		       "dlq restore %s --reason '...'              makes it dead again%s\n", term_dim(), id, id, term_reset());
+	else if (!strcmp(state, "discarded"))
+		printf("\n%sdlq restore %s --reason '...'   makes it dead again%s\n", term_dim(), id, term_reset());
+}
+
 static int show(struct cli *c, struct client *cl, const char *path)
 {
 	struct dlq_err err = {0};
@@ -189,9 +210,7 @@ static int show(struct cli *c, struct client *cl, const char *path)
 		show_body(d, &call.reply);
 	client_call_clear(&call);
 	buf_release(&body_path);
-	if (!strcmp(jstr(d, "state"), "dead"))
-		printf("\n%sdlq redrive %s --reason '...'   puts it back%s\n", term_dim(), jstr(d, "dlq_id"),
-		       term_reset());
+	show_next(d);
 	if (*jstr(d, "group"))
 		printf("%sdlq groups show %.12s   all that failed like this%s\n", term_dim(), jstr(d, "group"), term_reset());
 	json_decref(d);

@@ -4,8 +4,10 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "cli/client.h"
+#include "cli/groups.h"
 
 #define DEMO_WORKERS 8
 #define DEMO_RECENT 4
@@ -23,12 +25,21 @@ struct demo {
 	int64_t base_sent, base_done, base_dead, base_redriven; /* totals before the play */
 	atomic_int sent;         /* orders acknowledged by the server */
 	atomic_uchar *done;      /* per order: how often a worker finished it */
-	atomic_bool fixed, stop;
+	atomic_bool stop;
 	pthread_mutex_t lock;
 	char recent[DEMO_RECENT][192];
 	int n_recent;
 	struct dlq_err err;      /* the first error of a thread */
 	atomic_bool failed;
+	/* what the acts found */
+	char group[GROUP_ID_LEN + 1], one[64]; /* the group; a dead letter of it */
+	int64_t ledger;          /* members of the repair that succeeded */
+};
+
+/* A server that lives as long as the demo. */
+struct demo_server {
+	char dir[64]; /* "": none */
+	pid_t pid;
 };
 
 /* The queue as the server counts it, less what was there before. */
@@ -42,6 +53,15 @@ int64_t demo_now_ms(void); /* monotonic */
 void *demo_sender(void *arg);
 void *demo_worker(void *arg);
 bool demo_is_bad(const struct demo *d, int order); /* orders count from 1 */
+
+/* demo_server.c */
+struct client *demo_server_start(struct demo_server *s, int *rc); /* NULL: the error is printed */
+void demo_server_stop(struct demo_server *s);
+
+/* demo_acts.c */
+enum dlq_code demo_acts(struct demo *d, struct dlq_err *err);
+/* Server's account and the workers' own; true when both balance. */
+bool demo_account(struct demo *d, const struct demo_counts *n);
 
 /* demo_view.c */
 void demo_title(const struct demo *d);

@@ -1,4 +1,4 @@
-/* demo_work.c - the shop of the demo: one producer, and workers that cannot encode some SKUs until they are fixed. */
+/* demo_work.c - the shop of the demo: one producer, and workers that cannot encode some SKUs until these are repaired. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -89,7 +89,7 @@ static json_t *handle(struct demo *d, const json_t *delivery)
 	json_t *result;
 
 	pause_us(d->pace_us);
-	if (strchr(sku, '%') && !atomic_load(&d->fixed)) {
+	if (strchr(sku, '%')) {
 		snprintf(message, sizeof(message), "cannot encode SKU \"%s\": bad escape", sku);
 		remember(d, order, jint(delivery, "attempts") + 1, message);
 		result = json_pack(

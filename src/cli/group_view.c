@@ -181,6 +181,8 @@ static void show_next(const json_t *g)
 	if (jint(g, "dead"))
 		printf("  dlq redrive --group %.*s --first 5 --stop-at 10%% --reason '...'\n      5 first; the rest only if these succeed\n",
 		       GROUP_ID_SHORT, id);
+	if (jint(g, "dead") && !strcmp(jstr(json_object_get(g, "diagnosis"), "kind"), "poison"))
+		printf("  dlq edit --group %.*s --jq 'PROGRAM'\n      what a repair of the payloads would do; it only looks\n", GROUP_ID_SHORT, id);
 	if (!strcmp(status, "new") || !strcmp(status, "regressed"))
 		printf("  dlq groups ack %.*s --reason '...'\n      say that somebody is on it\n", GROUP_ID_SHORT, id);
 	else if (!strcmp(status, "resolved") || !strcmp(status, "muted"))

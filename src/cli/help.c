@@ -8,7 +8,8 @@
 
 static const char exit_text[] =
 	"0\tall went well\n"
-	"1\tit ran, but not all of it succeeded (refused lines, no message came, an account that does not balance)\n"
+	"1\tit ran, but not all of it succeeded (refused lines, failed edits, skipped dead letters, a halt, an answer of no, Ctrl-C, "
+	"no message came, an account that does not balance)\n"
 	"2\tthe command, an option, a name or a setting is not valid; too large\n"
 	"3\tthere is no such queue, message, dead letter or file\n"
 	"4\tno valid token, or the token does not allow this\n"
@@ -23,15 +24,33 @@ static const char env_text[] = "DLQ_URL\tthe server that commands talk to\n"
 			       "DLQ_CACERT\tfile with the certificates to trust, for https\n"
 			       "NO_COLOR\twhen set, no colours\n";
 
-static void print_options(const struct cli_option *list)
+/* The short name of an option of the command, 0 if it has none. */
+static char letter_of(const struct command *command, const struct cli_option *o)
+{
+	return command && command->letter && !strcmp(command->letter_of, o->name) ? command->letter : 0;
+}
+
+static void print_options(const struct command *command, const struct cli_option *list)
 {
 	for (; list && list->name; list++) {
-		char left[64];
+		char left[64], letter = letter_of(command, list);
 
-		snprintf(left, sizeof(left), "--%s%s%s", list->name, list->value ? " " : "",
+		if (!list->name[0]) {
+			printf("\n%s%s:%s\n", term_bold(), list->help, term_reset());
+			continue;
+		}
+		snprintf(left, sizeof(left), "--%s%s%.1s%s%s", list->name, letter ? ", -" : "", &letter, list->value ? " " : "",
 			 list->value ? list->value : "");
 		printf("  %-31s %s\n", left, list->help);
 	}
+}
+
+static bool has_headings(const struct command *command)
+{
+	for (const struct cli_option *o = command->options; o && o->name; o++)
+		if (!o->name[0])
+			return true;
+	return false;
 }
 
 static void help_all(void)
@@ -91,10 +110,12 @@ void cli_help(const struct command *command)
 		each_line(command->about, print_indented, NULL);
 	}
 	printf("\n%sOptions:%s\n", term_bold(), term_reset());
-	print_options(command->options);
+	print_options(command, command->options);
+	if (has_headings(command))
+		printf("\n%sAs everywhere:%s\n", term_bold(), term_reset());
 	if (command->client)
-		print_options(cli_client_options);
-	print_options(cli_common_options);
+		print_options(NULL, cli_client_options);
+	print_options(NULL, cli_common_options);
 	if (command->examples) {
 		printf("\n%sExamples:%s\n", term_bold(), term_reset());
 		each_line(command->examples, print_example, NULL);
@@ -179,10 +200,16 @@ static void man_synopsis_line(struct str s, void *arg)
 		man_line(out, s);
 }
 
-static void man_options(struct buf *out, const struct cli_option *list)
+static void man_options(struct buf *out, const struct command *command, const struct cli_option *list)
 {
 	for (; list && list->name; list++) {
+		if (!list->name[0]) {
+			buf_addf(out, ".El\n.Pp\n%s:\n.Bl -tag -width Ds\n", list->help);
+			continue;
+		}
 		buf_addf(out, ".It Fl \\-%s", list->name);
+		if (letter_of(command, list))
+			buf_addf(out, " , Fl %c", letter_of(command, list));
 		if (list->value) {
 			buf_addz(out, " Ar ");
 			man_text(out, str_of(list->value));
@@ -252,8 +279,8 @@ static void man_dlq(struct buf *out)
 		".El\n.Sh OPTIONS\nEvery command takes these, and those that talk to a server take\n"
 		".Fl \\-url\nand\n.Fl \\-data .\n"
 		".Bl -tag -width Ds\n");
-	man_options(out, cli_common_options);
-	man_options(out, cli_client_options);
+	man_options(out, NULL, cli_common_options);
+	man_options(out, NULL, cli_client_options);
 	buf_addz(out, ".El\n");
 	man_list(out, "ENVIRONMENT", env_text);
 	man_list(out, "EXIT STATUS", exit_text);
@@ -274,10 +301,12 @@ void cli_man(const struct command *command, struct buf *out)
 	buf_addz(out, ".Sh DESCRIPTION\n");
 	each_line(command->about ? command->about : command->summary, man_paragraph_line, out);
 	buf_addz(out, ".Pp\nThe options are:\n.Bl -tag -width Ds\n");
-	man_options(out, command->options);
+	man_options(out, command, command->options);
+	if (has_headings(command))
+		buf_addz(out, ".El\n.Pp\nAs everywhere:\n.Bl -tag -width Ds\n");
 	if (command->client)
-		man_options(out, cli_client_options);
-	man_options(out, cli_common_options);
+		man_options(out, NULL, cli_client_options);
+	man_options(out, NULL, cli_common_options);
 	buf_addz(out, ".El\n");
 	man_list(out, "EXIT STATUS", exit_text);
 	if (command->examples) {

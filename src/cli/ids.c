@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/client.h"
 #include "cli/term.h"
 
 #define IDS_MAX 1000000
@@ -68,36 +67,4 @@ bool confirm(struct cli *c, int64_t count, const char *what, int *rc)
 		      ? EXIT_PARTIAL
 		      : cli_usage(c, "this would %s %s dead letters; say --yes to do it, --dry-run to look", what, n);
 	return false;
-}
-
-int ids_post(struct cli *c, struct client *cl, const struct ids *ids, const char *verb, const char *past, int *done)
-{
-	struct dlq_err err = {0};
-	int failed = 0, rc = 0;
-
-	for (int i = 0; i < ids->n; i++) {
-		struct buf path = {0};
-
-		buf_addz(&path, "/v1/dead-letters/");
-		url_escape(&path, ids->list[i]);
-		buf_addf(&path, "/%s", verb);
-		buf_addc(&path, 0);
-		json_t *r = client_json(cl, "POST", path.p, json_pack("{s:s}", "reason", cli_opt(c, "reason")), &err);
-		buf_release(&path);
-		if (!r) {
-			failed++;
-			rc = cli_fail(&err);
-			if (err.code == DLQ_UNREACHABLE || err.code == DLQ_UNAUTHENTICATED || err.code == DLQ_FORBIDDEN)
-				break;
-			continue;
-		}
-		if (c->json)
-			json_line(r);
-		json_decref(r);
-		if (ids->n > 1 && !c->json)
-			progress("%s %d of %d", past, i + 1 - failed, ids->n);
-	}
-	progress_end();
-	*done = ids->n - failed;
-	return failed && failed < ids->n ? EXIT_PARTIAL : rc;
 }

@@ -30,6 +30,9 @@ const struct setting settings_table[SET_COUNT] = {
 					false},
 	[SET_MAX_WAITING_BYTES] = {"limits.max_waiting_bytes", SETTING_SIZE, "64MiB", MIB, 4096 * MIB, NULL, false},
 	[SET_DRAIN_TIMEOUT] = {"limits.drain_timeout", SETTING_DURATION, "10s", 0, HOUR, NULL, false},
+	[SET_JQ_MEMORY] = {"limits.jq_memory", SETTING_SIZE, "64MiB", 8 * MIB, 4096 * MIB, NULL, false},
+	[SET_JQ_TIMEOUT] = {"limits.jq_timeout", SETTING_DURATION, "1s", 10, 60000, NULL, false},
+	[SET_EXPIRES_SOON] = {"limits.expires_soon", SETTING_DURATION, "3d", 1000, 3650 * 24 * HOUR, NULL, false},
 };
 
 char *setting_env(const struct setting *row, char out[64])

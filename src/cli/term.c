@@ -274,8 +274,12 @@ void progress(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(progress_last, sizeof(progress_last), fmt, ap);
 	va_end(ap);
-	if (term_is_tty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[K%s", progress_last);
+	if (term_is_tty(STDERR_FILENO)) {
+		struct winsize w;
+		int room = !ioctl(STDERR_FILENO, TIOCGWINSZ, &w) && w.ws_col >= 20 ? w.ws_col - 1 : 79;
+
+		fprintf(stderr, "\r\033[K%.*s", room, progress_last); /* a line that wraps cannot be redrawn */
+	}
 }
 
 void progress_end(void)
@@ -286,6 +290,13 @@ void progress_end(void)
 		fputc('\n', stderr);
 	else
 		fprintf(stderr, "%s\n", progress_last);
+	progress_last[0] = 0;
+}
+
+void progress_clear(void)
+{
+	if (progress_last[0] && term_is_tty(STDERR_FILENO))
+		fputs("\r\033[K", stderr);
 	progress_last[0] = 0;
 }
 

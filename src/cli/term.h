@@ -47,6 +47,7 @@ void table_print(struct table *t); /* prints and empties it */
 /* A line on stderr that is redrawn in place on a terminal; elsewhere only the last one is printed. */
 void progress(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void progress_end(void);
+void progress_clear(void); /* ends it without the line: what follows says it all */
 
 /* Asks on the terminal. False when the answer is not yes, or there is no terminal to ask at. */
 bool ask_yes(const char *question);

@@ -15,6 +15,12 @@ const struct move_rule lifecycle_table[] = {
     {MSG_DEAD, MSG_HELD, MOVE_REDRIVE_HELD, ACTOR_OPERATOR},
     {MSG_DEAD, MSG_DISCARDED, MOVE_DISCARD, ACTOR_OPERATOR},
     {MSG_DEAD, MSG_ARCHIVED, MOVE_ARCHIVE, ACTOR_ENGINE},
+    {MSG_DEAD, MSG_ARCHIVED, MOVE_GIVE_UP, ACTOR_OPERATOR},
+    {MSG_DISCARDED, MSG_DEAD, MOVE_RESTORE, ACTOR_OPERATOR},
+    {MSG_ARCHIVED, MSG_DEAD, MOVE_RESTORE, ACTOR_OPERATOR},
+    {MSG_ARCHIVED, MSG_READY, MOVE_REDRIVE, ACTOR_OPERATOR},
+    {MSG_ARCHIVED, MSG_HELD, MOVE_REDRIVE_HELD, ACTOR_OPERATOR},
+    {MSG_NONE, MSG_DEAD, MOVE_IMPORT, ACTOR_OPERATOR},
 };
 const size_t lifecycle_table_len = ARRAY_LEN(lifecycle_table);
 
@@ -39,7 +45,8 @@ static const char *const move_names[MOVE_COUNT] = {
     [MOVE_LEASE] = "lease",     [MOVE_OK] = "ok",               [MOVE_RELEASE] = "release",
     [MOVE_RETRY] = "retry",     [MOVE_BURY] = "bury",           [MOVE_EXPIRE] = "expire",
     [MOVE_REDRIVE] = "redrive", [MOVE_DISCARD] = "discard",     [MOVE_ARCHIVE] = "archive",
-    [MOVE_REDRIVE_HELD] = "redrive_held",
+    [MOVE_REDRIVE_HELD] = "redrive_held", [MOVE_GIVE_UP] = "give_up", [MOVE_RESTORE] = "restore",
+    [MOVE_IMPORT] = "import",
 };
 static const char *const reason_names[REASON_COUNT] = {
     [REASON_NONE] = "none",

@@ -8,10 +8,13 @@
  *                    permanent, n >= max, or crash limit
  *                               |
  *                               v
- *            .--- redrive ---- dead ---- retention over -----> archived
- *            v                   `------ discard ------------> discarded
- *          ready (attempts 0, error cleared, redrives + 1)
+ *            .--- redrive ---- dead ---- redrives used up,
+ *            v                  |        given up, retention over --> archived
+ *          ready                `------- discard -------------------> discarded
+ *          (attempts 0, error cleared, redrives + 1)
  *
+ * While its record is kept, an operator restores a discarded or archived one (dead again) or redrives an archived one with
+ * override. An import makes a dead one out of a record.
  * In an ordered queue a message waits `held` behind an earlier one with the same key (invariant 11).
  */
 #ifndef CORE_LIFECYCLE_H
@@ -36,6 +39,8 @@ enum msg_move {
 	MOVE_EXPIRE, /* TTL over while it waits: dead, reason `expired` */
 	MOVE_REDRIVE, MOVE_DISCARD, MOVE_ARCHIVE,
 	MOVE_REDRIVE_HELD, /* ordered queue: put back behind an earlier message of its key */
+	MOVE_GIVE_UP,      /* an operator sends it to the archive before its retention is over */
+	MOVE_RESTORE, MOVE_IMPORT,
 	MOVE_COUNT
 };
 

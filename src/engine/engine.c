@@ -11,7 +11,12 @@
 
 bool op_is_read(enum op_type t)
 {
-	return t >= OP_READ_QUEUES;
+	return t >= OP_READ_QUEUES && !op_is_scan(t);
+}
+
+bool op_is_scan(enum op_type t)
+{
+	return t >= OP_SCAN_DEAD;
 }
 
 void op_list_push(struct engine_op **head, struct engine_op **tail, struct engine_op *op)
@@ -58,8 +63,14 @@ static int64_t op_cost(const struct engine_op *op)
 		}
 		return n;
 	case OP_REDRIVE:
-		return n + (op->u.redrive.body ? (int64_t)op->u.redrive.body->n : 0) +
-		       op->u.redrive.n_ids * (ULID_LEN + (int64_t)sizeof(struct str));
+		return n + (op->u.redrive.body ? (int64_t)op->u.redrive.body->n : 0) + (int64_t)op->u.redrive.edit.program.n +
+		       (int64_t)op->u.redrive.sel.where.n + op->u.redrive.sel.n_ids * (ULID_LEN + (int64_t)sizeof(struct str));
+	case OP_REDRIVE_PICK:
+		return n + op->u.redrive_pick.bytes + op->u.redrive_pick.n * (int64_t)sizeof(struct store_redrive_pick);
+	case OP_IMPORT:
+		for (int i = 0; i < op->u.import.n; i++)
+			n += (int64_t)op->u.import.records[i].n;
+		return n;
 	default:
 		return n;
 	}
@@ -88,29 +99,14 @@ static void refuse(struct engine *e, struct engine_op *op, bool closing, struct 
 	op_list_push(head, tail, op);
 }
 
-void engine_submit(struct engine *e, struct engine_op *list)
+/* list: writes, their cost not known yet. */
+static void submit_writes(struct engine *e, struct engine_op *list)
 {
-	struct engine_op *writes = NULL, *writes_tail = NULL, *refused = NULL, *refused_tail = NULL, *next;
-	for (struct engine_op *op = list; op; op = next) {
-		next = op->next;
-		op->next = NULL;
-		op->code = DLQ_OK;
-		op->err = (struct dlq_err){0};
-		if (op->type == OP_READ_QUEUE)
-			op->u.read_queue.config = NULL;
-		if (op_is_read(op->type)) {
-			readers_submit(e, op);
-			continue;
-		}
+	struct engine_op *refused = NULL, *refused_tail = NULL, *next;
+	for (struct engine_op *op = list; op; op = op->next)
 		op->cost = op_cost(op);
-		if (op->type == OP_RECEIVE)
-			op->u.receive.cancelled = false, op->u.receive.given = 0;
-		op_list_push(&writes, &writes_tail, op);
-	}
-	if (!writes)
-		return;
 	pthread_mutex_lock(&e->in_lock);
-	for (struct engine_op *op = writes; op; op = next) {
+	for (struct engine_op *op = list; op; op = next) {
 		next = op->next;
 		if (e->closing || atomic_load(&e->waiting_ops) >= e->o.max_waiting_ops ||
 		    (atomic_load(&e->waiting_bytes) + op->cost > e->o.max_waiting_bytes &&
@@ -127,6 +123,38 @@ void engine_submit(struct engine *e, struct engine_op *list)
 	pthread_mutex_unlock(&e->in_lock);
 	if (refused)
 		ops_post(refused);
+}
+
+void writer_submit(struct engine *e, struct engine_op *op)
+{
+	op->next = NULL;
+	submit_writes(e, op);
+}
+
+void engine_submit(struct engine *e, struct engine_op *list)
+{
+	struct engine_op *writes = NULL, *writes_tail = NULL, *next;
+	for (struct engine_op *op = list; op; op = next) {
+		next = op->next;
+		op->next = NULL;
+		op->code = DLQ_OK;
+		op->err = (struct dlq_err){0};
+		if (op->type == OP_READ_QUEUE)
+			op->u.read_queue.config = NULL;
+		if (op_is_read(op->type)) {
+			readers_submit(e, op);
+			continue;
+		}
+		if (op_is_scan(op->type) || scan_first(op)) {
+			scan_submit(e, op);
+			continue;
+		}
+		if (op->type == OP_RECEIVE)
+			op->u.receive.cancelled = false, op->u.receive.given = 0;
+		op_list_push(&writes, &writes_tail, op);
+	}
+	if (writes)
+		submit_writes(e, writes);
 }
 
 static void kick(struct engine *e)
@@ -182,6 +210,7 @@ static void call_inline(struct engine *e, struct engine_op *op, struct call_port
 	} else { /* before engine_start: just what is asked, not the work of the timers that may be due by the thousand
 		  */
 		readers_once(e);
+		scan_once(e);
 		for (int turns = 0; !p->done && turns < 2; turns++)
 			writer_once(e);
 	}
@@ -216,6 +245,7 @@ int64_t engine_step(struct engine *e)
 	do {
 		did = writer_once(e);
 		did = readers_once(e) || did;
+		did = scan_once(e) || did;
 	} while (did);
 	return writer_next_wake(e);
 }
@@ -228,6 +258,7 @@ static void defaults(struct engine_options *o)
 	o->max_waiting_bytes = o->max_waiting_bytes > 0 ? o->max_waiting_bytes : (int64_t)64 << 20;
 	o->batch_max = o->batch_max > 0 ? o->batch_max : 1024;
 	o->readers = o->readers > 0 ? o->readers : 2;
+	o->expires_soon_ms = o->expires_soon_ms > 0 ? o->expires_soon_ms : (int64_t)3 * 86400000;
 	o->max_waiting_receives = o->max_waiting_receives > 0 ? o->max_waiting_receives : 10000;
 }
 
@@ -249,6 +280,7 @@ static void locks_init(struct engine *e)
 
 static void engine_free(struct engine *e)
 {
+	scan_free(e);
 	if (e->wreader)
 		e->ops->reader_close(e->wreader);
 	if (e->store)
@@ -309,6 +341,7 @@ enum dlq_code engine_open(const struct engine_options *o, struct engine **out, s
 	e->due_gen = 1;
 	e->probe_at = NEVER;
 	e->redrives_reload = true;
+	e->sweep_due = true;
 	e->nonces = mem_array(RECEIVE_MAX, sizeof(*e->nonces));
 	e->claimed = mem_array(RECEIVE_MAX, sizeof(*e->claimed));
 	e->seqs = mem_array(REDRIVE_STEP, sizeof(*e->seqs));
@@ -318,6 +351,7 @@ enum dlq_code engine_open(const struct engine_options *o, struct engine **out, s
 	else
 		rnd_system(&e->rnd);
 	locks_init(e);
+	scan_new(e);
 	enum dlq_code c = open_store(e, err);
 	if (c) {
 		engine_free(e);
@@ -333,6 +367,8 @@ enum dlq_code engine_start(struct engine *e, struct dlq_err *err)
 	if (e->o.single_step)
 		return DLQ_OK;
 	enum dlq_code c = readers_start(e, err);
+	if (!c)
+		c = scan_start(e, err);
 	if (c)
 		return c;
 	if (pthread_create(&e->writer, NULL, writer_main, e))
@@ -371,6 +407,7 @@ void engine_close(struct engine *e)
 	pthread_mutex_unlock(&e->clients_lock);
 	if (notify)
 		notify_stop(notify);
+	scan_stop(e);
 	pthread_mutex_lock(&e->in_lock);
 	e->closing = true; /* what is queued by now still happens */
 	e->stop = true;

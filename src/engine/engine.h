@@ -36,14 +36,16 @@ enum op_type {
 	/* writer */
 	OP_SEND, OP_RECEIVE, OP_SETTLE, OP_EXTEND,
 	OP_QUEUE_PUT, OP_QUEUE_DELETE, OP_QUEUE_PAUSE,
-	OP_REDRIVE, OP_REDRIVE_CONTROL, OP_DISCARD, OP_RESTORE, OP_GROUP_SET,
+	OP_REDRIVE, OP_REDRIVE_CONTROL, OP_REDRIVE_PICK, OP_DISCARD, OP_GIVE_UP, OP_RESTORE, OP_IMPORT, OP_GROUP_SET,
 	OP_AUDIT, OP_TOKEN_ADD, OP_TOKEN_REVOKE,
 	OP_NOTICE_CLAIM, OP_NOTICE_SETTLE, /* the notifier's own */
 	OP_APPLY_QUEUES,                   /* the engine's own, see engine_apply_queues */
 	/* readers */
 	OP_READ_QUEUES, OP_READ_QUEUE, OP_READ_DEAD_LIST, OP_READ_DEAD, OP_READ_BODY,
 	OP_READ_REDRIVES, OP_READ_REDRIVE, OP_READ_REDRIVE_ITEMS, OP_READ_AUDIT, OP_AUDIT_VERIFY,
-	OP_READ_GROUPS, OP_READ_GROUP,
+	OP_READ_GROUPS, OP_READ_GROUP, OP_READ_EXPIRING,
+	/* the scan thread: what may look at much, in bounded steps */
+	OP_SCAN_DEAD, OP_EXPORT, OP_PREVIEW, OP_IMPORT_PARSE, OP_READ_ARCHIVE, OP_READ_ARCHIVED,
 	OP_TYPE_COUNT
 };
 
@@ -68,6 +70,40 @@ struct engine_delivery {
 	struct store_delivery d;
 	char receipt[RECEIPT_LEN + 1];
 	int64_t lease_until_wall_ms;
+};
+
+/*
+ * Which dead letters: exactly one of ids, group, undo, and queue-or-filter. A filter with nothing in it but the queue is the whole queue.
+ * In `filter` the caller sets what the API gives by value; queue_id, group_id and redrive_n are the engine's, made of the names here.
+ */
+struct engine_selection {
+	struct str *ids; int n_ids;   /* dlq_ids */
+	struct str group;             /* fingerprint text; with a filter: it is one more condition */
+	struct str redrive;           /* redrive id: its members; one more condition */
+	struct str undo;              /* redrive id: what it discarded or archived; only for ACTION_RESTORE */
+	bool filtered;                /* filter, where or redrive says more than queue and group */
+	struct store_dead_filter filter;
+	struct str where;             /* jq; empty: none */
+};
+
+/* What happens to the messages on their way back. */
+struct engine_edit {
+	struct str program;           /* jq over the JSON body; empty: none */
+	bool from_edited;             /* of one that was edited before the program gets the edited body, not the original */
+	const struct store_header *set; int n_set;
+	const struct str *remove; int n_remove;
+};
+
+/* What a step of a scan did. errors: messages for which `where` failed; they do not match. */
+struct engine_scan { int64_t looked, errors; struct str first_error; };
+
+struct engine_preview_item {
+	struct store_dead d;
+	bool failed; struct str error;    /* the program failed on it: it would be skipped */
+	bool over_limit;                  /* its max_redrives is used up: it would be skipped without override */
+	struct str set, removed;          /* header names, for people */
+	const struct preview_change { struct str path, old, new; } *changes; int n_changes, more_changes; /* of the body */
+	struct str warning;               /* what jq could not keep */
 };
 
 struct engine_op {
@@ -102,19 +138,26 @@ struct engine_op {
 		struct { struct str receipt; int64_t visibility_timeout_ms; int64_t lease_until_wall_ms; } extend;
 		struct { struct queue_config *config; bool created; bool from_file; int64_t *engine_id; /* the engine's */ } queue_put; /* the engine takes one reference on success */
 		struct { bool paused; } queue_pause;
-		/* Chosen ids or (n_ids == 0) the whole queue op->queue. body: a replacement, for exactly one id. dry_run only counts. */
+		/*
+		 * The selection's queue is op->queue. What needs a plan (engine/plan.h) answers at once, with total 0: its members are looked at
+		 * after that. Programs are compiled before anything is written: BAD_REQUEST says where one is wrong.
+		 */
 		struct {
-			struct str *ids; int n_ids;
-			const struct str *body;
-			struct str group;          /* fingerprint text: the dead letters of that group; no ids then */
+			struct engine_selection sel;
+			enum redrive_action action;
+			const struct str *body;    /* a replacement for exactly one id */
+			struct engine_edit edit;   /* ACTION_REDRIVE */
+			struct str to;             /* the destination queue; empty: each its own */
 			struct redrive_guard guard;
-			bool override_limit;       /* also those whose max_redrives is used up */
+			bool override_limit;       /* also those whose max_redrives is used up, and archived ones */
 			struct str reason;
-			bool dry_run;
+			bool dry_run;              /* only counts, needs no reason; not with a filter or an edit: OP_PREVIEW does that */
 			struct store_redrive out;
 		} redrive;
+		/* The scan thread's own: a step of a planned redrive. failed: it cannot go on, and halts with `why`. */
+		struct { int64_t redrive_n; const struct store_redrive_pick *picks; int n; int64_t bytes, looked, plan_next; bool failed; struct str why; } redrive_pick;
 		struct { struct str id; enum redrive_state want; struct store_redrive out; } redrive_control; /* PAUSED, RUNNING, CANCELLED */
-		struct { struct str id; struct str reason; } discard; /* and restore */
+		struct { struct str id; struct str reason; } discard; /* and give_up (dead -> archived), restore */
 		/* What changes; the others are left. Every change has an audit row. */
 		struct {
 			struct str id;             /* fingerprint text */
@@ -135,6 +178,37 @@ struct engine_op {
 		struct { struct str after; int limit; struct store_queue *items; int n; bool more; } read_queues;
 		struct { struct store_queue out; struct queue_config *config; } read_queue; /* config: one reference, unref by engine_op_release */
 		struct { struct store_dead_filter filter; struct store_dead_page page; } read_dead_list; /* op->queue empty: all */
+		/* As read_dead_list, with text, where, group and redrive; a step of at most about 250 ms. */
+		struct { struct engine_selection sel; struct store_dead_page page; struct engine_scan scan; } scan_dead;
+		/* The same, as full records: one JSON line each (engine/record.h), at most about 8 MiB together. */
+		struct { struct engine_selection sel; struct str lines; int n; int64_t next_no; struct engine_scan scan; } export;
+		/*
+		 * A step of what OP_REDRIVE would do with this selection and edit; before_no goes on where the last step ended (next_no).
+		 * items: at most `limit` of those that change, fail or are over the limit, and of those that are just selected.
+		 */
+		struct {
+			struct engine_selection sel; enum redrive_action action; struct engine_edit edit;
+			int limit;                 /* 0 to 100 */
+			int64_t before_no;
+			int64_t selected, changed, unchanged, failed, over_limit;
+			struct engine_preview_item *items; int n; int64_t next_no;
+			struct engine_scan scan;
+		} preview;
+		/*
+		 * Records of an export, one JSON text each, at most 1000. Two operations: PARSE on the scan thread reads them and finds their
+		 * groups, then IMPORT writes. The same op goes through both; op->queue, if given, takes the place of each record's queue.
+		 */
+		struct {
+			struct str *records; int n;
+			struct str reason;
+			struct engine_import_result { enum dlq_code code; struct dlq_err err; bool exists; char dlq_id[ULID_LEN + 1]; struct str queue; } *results;
+			struct store_import *parsed; /* the engine's */
+			int64_t imported;
+		} import;
+		/* The archive's index, newest day first. from_day, to_day: "YYYY-MM-DD" or empty. cursor: as given back, or empty. */
+		struct { struct str from_day, to_day, id, cursor; int limit; struct archive_entry *items; int n; struct str next; } read_archive;
+		struct { struct str id; struct str record; struct str queue; } read_archived; /* dlq_id or message id (the newest); the whole line */
+		struct { int64_t within_ms, n; } read_expiring; /* counted up to 100000 */
 		/* id: dlq_id, or else a message id: its newest dead letter. Empty id: by store number (store_notice.seq). */
 		struct { struct str id; int64_t seq; struct store_dead out; struct store_attempt *attempts; int n_attempts; } read_dead;
 		struct { struct str id; bool original; struct str body, content_type; } read_body;
@@ -160,6 +234,13 @@ struct engine_op {
 	} u;
 };
 
+/* One line of the archive's index. */
+struct archive_entry {
+	struct str queue, day;    /* the file is archive/QUEUE/DAY.jsonl.zst */
+	struct str dlq_id, id, key, state, reason, error_type; /* state: what it was when its retention ended */
+	int64_t died_at_ms, archived_at_ms;
+};
+
 void engine_op_release(struct engine_op *op); /* outputs; not the op itself */
 
 struct engine_options {
@@ -171,6 +252,9 @@ struct engine_options {
 	int64_t max_waiting_bytes;    /* input bytes waiting; default 64 MiB; past it BUSY */
 	int batch_max;                /* operations per transaction; default 1024 */
 	int readers;                  /* default 2 */
+	const char *jq_program;       /* jq/jq.h: the program that runs as jq's child; NULL: where and edits by jq are refused */
+	int64_t jq_memory_bytes, jq_item_ms, jq_output_bytes; /* 0: defaults of jq/jq.h */
+	int64_t expires_soon_ms;      /* what "soon" is in lists and stats; default 3 d */
 	int64_t cache_bytes;          /* store cache; 0: default */
 	int max_waiting_receives;     /* long polls parked; default 10000 */
 	bool no_sync;                 /* tests only: commits are not synced */

@@ -5,8 +5,8 @@
  * transaction, the parked receives, all timers and everything marked "writer". Others may only look through the locks
  * named below.
  *
- * LOCK ORDER: clients_lock first (a woken client may submit); in_lock, table_lock, token_lock, read_lock and
- * status_lock are leaves: none is taken while another of them is held, and nothing blocks on disk under one.
+ * LOCK ORDER: clients_lock first (a woken client may submit); in_lock, table_lock, token_lock, read_lock, the
+ * scan thread's lock and status_lock are leaves: none is taken while another of them is held, and nothing blocks on disk under one.
  */
 #ifndef ENGINE_ENGINE_INT_H
 #define ENGINE_ENGINE_INT_H
@@ -29,6 +29,7 @@
 #define RECEIVE_BYTES_DEFAULT ((int64_t)16 << 20)
 #define REASON_TEXT_MAX 1000
 #define REDRIVE_IDS_MAX 1000
+#define IMPORT_MAX 1000
 #define TIME_SPAN_MAX_MS ((int64_t)10 * 366 * 24 * 3600 * 1000)
 
 /* Bounds of one transaction's timer work. */
@@ -36,6 +37,7 @@
 #define TTL_STEP 256
 #define DEDUP_STEP 1000
 #define REDRIVE_STEP 1000
+#define SWEEP_STEP 500
 #define ARCHIVE_STEP 64
 #define BATCH_BYTES_MAX ((int64_t)8 << 20)
 #define GROUP_MEMO 8         /* fingerprints remembered */
@@ -91,6 +93,7 @@ struct redrive_error {
 
 struct group_keys; /* group_key.c */
 struct token;      /* tokens.c */
+struct scanner;    /* scan_int.h */
 
 struct engine {
 	struct engine_options o;
@@ -122,6 +125,7 @@ struct engine {
 	uint64_t due_gen;
 	int64_t next_lease, next_ttl, next_retention, next_dedup; /* schedule time; lower bounds */
 	bool redrives_reload;
+	bool sweep_due;        /* edits may be staged for redrives that have ended */
 	bool redrives_outcome; /* a redriven message had its outcome since redrives_step */
 	struct arena redrive_arena;
 	struct store_redrive *redrives;
@@ -168,6 +172,8 @@ struct engine {
 	pthread_t *reader_threads;
 	int n_readers;
 
+	struct scanner *scan;
+
 	/* The two below; held while the writer wakes one, so that neither ends meanwhile. */
 	pthread_mutex_t clients_lock;
 	struct push *push;
@@ -178,6 +184,9 @@ struct engine {
 void op_list_push(struct engine_op **head, struct engine_op **tail, struct engine_op *op);
 void ops_post(struct engine_op *list); /* gives finished operations back, one post per port */
 bool op_is_read(enum op_type t);
+bool op_is_scan(enum op_type t);
+/* One operation for the writer, past the scan thread. Any thread. */
+void writer_submit(struct engine *e, struct engine_op *op);
 
 /* ---- writer.c ---- */
 void *writer_main(void *arg);
@@ -214,9 +223,12 @@ enum dlq_code op_queue_delete(struct engine *e, struct batch *b, struct engine_o
 enum dlq_code op_queue_pause(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_apply_queues(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_redrive(struct engine *e, struct batch *b, struct engine_op *op);
+enum dlq_code op_redrive_pick(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_redrive_control(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_restore(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_group_set(struct engine *e, struct batch *b, struct engine_op *op);
+enum dlq_code op_give_up(struct engine *e, struct batch *b, struct engine_op *op);
+enum dlq_code op_import(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_discard(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_audit(struct engine *e, struct batch *b, struct engine_op *op);
 enum dlq_code op_token_add(struct engine *e, struct batch *b, struct engine_op *op);
@@ -235,11 +247,18 @@ struct worker_id {
 enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, const struct store_lease *l,
                          enum outcome said, const struct failure *f, struct worker_id worker, int64_t retry_after_ms,
                          struct engine_settle_item *item, struct dlq_err *err) MUST_USE;
-int64_t retention_due_ms(struct engine *e, struct batch *b, const struct equeue *q, const struct store_lease *l);
+int64_t retention_due_ms(struct engine *e, struct batch *b, const struct equeue *q);
+/* It was redriven as often as its queue allows, and now that it dies again it is given up: the log says so. */
+bool redrives_used_up(struct engine *e, const struct equeue *q, const struct store_lease *l);
 bool queue_due_known(const struct engine *e, const struct equeue *q);
 void queue_due_at(struct engine *e, struct equeue *q, int64_t due); /* something becomes deliverable at due */
 
-/* ---- group_key.c: writer ---- */
+/* ---- group_key.c: writer, but for group_key_make ---- */
+/* The message that stands for all leases that ended: which worker it was says nothing about the failure. */
+#define GROUP_LEASE_EXPIRED STR("the worker did not settle before its lease ended")
+/* The group of a failure of that queue; texts are borrowed, the normal form is in the arena. Any thread. */
+void group_key_make(struct arena *a, struct str queue, struct str type, struct str message, struct str detail, struct str given,
+                    struct store_group_key *k);
 struct group_keys *group_keys_new(void);
 void group_keys_free(struct group_keys *g); /* takes NULL */
 int64_t group_keys_made(const struct group_keys *g);
@@ -266,12 +285,35 @@ int64_t redrives_next(const struct engine *e);
 /* e->redrives again from the store, if they may have changed. */
 enum dlq_code redrives_load(struct engine *e, struct batch *b, struct dlq_err *err) MUST_USE;
 struct store_redrive *redrive_active_by_id(struct engine *e, struct str id);
-/* Puts at most max members back. *taken: how many were met; fewer than max: there are no more. */
-enum dlq_code redrive_move(struct engine *e, struct batch *b, struct store_redrive *r, const struct str *body, int max,
+/* What replaces body and headers of one message; NULL: nothing does. */
+struct redrive_put {
+	const struct str *body, *headers;
+};
+/* Does with at most max members what its action is. *taken: how many were met; fewer than max: there are no more. */
+enum dlq_code redrive_move(struct engine *e, struct batch *b, struct store_redrive *r, struct redrive_put put, int max,
                            int *taken, struct dlq_err *err) MUST_USE;
+/* why is copied. */
+enum dlq_code redrive_halt(struct engine *e, struct batch *b, struct store_redrive *r, struct str why, struct dlq_err *err) MUST_USE;
+/* "redrive.start", "discard.start", ...: the action of an audit row. */
+const char *redrive_audit_action(enum redrive_action action, const char *what, char out[48]);
 enum dlq_code redrive_finish(struct engine *e, struct batch *b, struct store_redrive *r, struct dlq_err *err) MUST_USE;
 /* A redriven message died again. */
 void redrive_failed(struct engine *e, int64_t seq, struct str type, struct str message);
+
+/* ---- ops_redrive.c ---- */
+/* What can be said of an OP_REDRIVE before anything is looked up. Any thread. */
+enum dlq_code redrive_check(struct engine_op *op) MUST_USE;
+
+/* ---- scan.c: the scan thread, see scan_int.h ---- */
+void scan_new(struct engine *e);
+enum dlq_code scan_start(struct engine *e, struct dlq_err *err) MUST_USE;
+void scan_submit(struct engine *e, struct engine_op *op); /* any thread */
+/* Whether an operation of the writer's has to be looked at by the scan thread first. */
+bool scan_first(const struct engine_op *op);
+void scan_plans_publish(struct engine *e);                /* writer, after a commit */
+bool scan_once(struct engine *e);                         /* without the thread: does all that waits */
+void scan_stop(struct engine *e);
+void scan_free(struct engine *e);                         /* takes one that was never made */
 
 /* ---- read_groups.c: any thread with its own reader ---- */
 /* By fingerprint text; NOT_FOUND. */
@@ -309,6 +351,8 @@ enum dlq_code readers_start(struct engine *e, struct dlq_err *err) MUST_USE;
 void readers_submit(struct engine *e, struct engine_op *op); /* any thread */
 void readers_stop(struct engine *e);                         /* what waits is done first */
 bool readers_once(struct engine *e); /* single_step: does all that waits on the writer's reader */
+enum dlq_code redrive_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_redrive *out,
+                            struct dlq_err *err) MUST_USE;
 /* By text id; NOT_FOUND. The whole id is compared. */
 enum dlq_code dead_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_dead *out,
                          struct dlq_err *err) MUST_USE;

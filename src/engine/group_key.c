@@ -51,26 +51,27 @@ static void put64(uint8_t *p, uint64_t v)
 		p[i] = (uint8_t)(v >> (56 - 8 * i));
 }
 
-static void key_make(struct group_memo *m, struct str queue)
+void group_key_make(struct arena *a, struct str queue, struct str type, struct str message, struct str detail, struct str given,
+                    struct store_group_key *k)
 {
 	char normal[FINGERPRINT_NORMAL_MAX];
 	struct fingerprint fp;
-	struct store_group_key *k = &m->key;
-	k->normal = m->given;
-	if (m->given.n) {
-		fingerprint_of_given(queue, m->given, &fp);
+	given = str_cut(given, FINGERPRINT_GIVEN_MAX);
+	k->normal = given;
+	if (given.n) {
+		fingerprint_of_given(queue, given, &fp);
 	} else {
 		uint32_t rules = 0;
-		size_t n = fingerprint_normalise(m->message, m->detail, normal, &rules, NULL);
-		fingerprint_of_normal(queue, m->type, (struct str){normal, n}, rules, &fp);
-		k->normal = arena_str(&m->arena, (struct str){normal, n});
+		size_t n = fingerprint_normalise(message, detail, normal, &rules, NULL);
+		fingerprint_of_normal(queue, type, (struct str){normal, n}, rules, &fp);
+		k->normal = arena_str(a, (struct str){normal, n});
 	}
 	put64(k->fp, fp.hi);
 	put64(k->fp + 8, fp.lo);
 	k->version = fp.version;
 	k->rules = fp.rules;
-	k->error_type = m->type;
-	k->sample = str_cut(m->message, SAMPLE_MAX);
+	k->error_type = type;
+	k->sample = str_cut(message, SAMPLE_MAX);
 }
 
 /* The lengths are compared first: most questions differ there. */
@@ -97,7 +98,7 @@ const struct store_group_key *group_key(struct engine *e, const struct equeue *q
 	m->message = arena_str(&m->arena, at->message);
 	m->detail = arena_str(&m->arena, at->detail);
 	m->given = arena_str(&m->arena, given);
-	key_make(m, q->name);
+	group_key_make(&m->arena, q->name, m->type, m->message, m->detail, m->given, &m->key);
 	return &m->key;
 }
 

@@ -51,6 +51,8 @@ void guard_describe(const struct redrive_guard *g, struct buf *out)
 
 enum guard_phase guard_phase(const struct store_redrive *r)
 {
+	if (r->plan.n && r->plan_next > 0)
+		return GUARD_SELECTING;
 	if (!r->guard.first || r->canary_until == CANARY_PASSED)
 		return GUARD_RAMP;
 	return r->canary_until > 0 ? GUARD_WAIT : GUARD_CANARY;

@@ -1,10 +1,11 @@
 /*
  * guard.h - when a guarded redrive goes on, waits or halts. Pure: no clock, no I/O; the times are arguments.
  *
- *     canary ──> wait ──> ramp ──> done
- *        └────────┴────────┴──> halted ── resume ──> ramp
+ *     selecting ──> canary ──> wait ──> ramp ──> done
+ *         │            └────────┴────────┴──> halted ── resume ──> ramp
+ *         └──> halted ── resume ──> selecting
  *
- * The phase is in the store with the redrive itself: `sent` below `first` is the canary, canary_until above 0 the wait,
+ * The phase is in the store with the redrive itself: a plan with plan_next above 0 selects, `sent` below `first` is the canary, canary_until above 0 the wait,
  * CANARY_PASSED the ramp. So a restart goes on where it was.
  */
 #ifndef ENGINE_GUARD_H
@@ -29,7 +30,7 @@ enum dlq_code guard_check(const struct redrive_guard *g, struct dlq_err *err) MU
 /* ", first 5, 100/s, stop at 10%" for the audit log. */
 void guard_describe(const struct redrive_guard *g, struct buf *out);
 
-enum guard_phase { GUARD_CANARY, GUARD_WAIT, GUARD_RAMP };
+enum guard_phase { GUARD_SELECTING, GUARD_CANARY, GUARD_WAIT, GUARD_RAMP };
 enum guard_phase guard_phase(const struct store_redrive *r);
 
 /* What had come when an operator went past a halt: it does not count again. */

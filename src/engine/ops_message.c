@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "engine/engine_int.h"
 
 static int64_t later(int64_t now, int64_t ms)
@@ -243,13 +244,22 @@ static struct str cut(struct str s, size_t max)
 	return (struct str){s.p, n};
 }
 
-int64_t retention_due_ms(struct engine *e, struct batch *b, const struct equeue *q, const struct store_lease *l)
+int64_t retention_due_ms(struct engine *e, struct batch *b, const struct equeue *q)
 {
 	const struct policy *p = &q->config->policy;
-	/* Its redrives are used up: it goes to the archive with the next retention step. */
-	int64_t due = l->redrives > 0 && l->redrives >= p->max_redrives ? b->now : b->now + p->retention_ms;
+	int64_t due = b->now + p->retention_ms;
 	e->next_retention = min64(e->next_retention, due);
 	return due;
+}
+
+bool redrives_used_up(struct engine *e, const struct equeue *q, const struct store_lease *l)
+{
+	if (l->redrives <= 0 || l->redrives < q->config->policy.max_redrives)
+		return false;
+	e->due_gen++; /* in an ordered queue its followers go on */
+	log_event(LOG_INFO, "dead.given_up", "queue=" STR_FMT " redrives=%d max_redrives=%d next=archived_redrive_it_with_override", STR_ARG(q->name),
+	          l->redrives, q->config->policy.max_redrives);
+	return true;
 }
 
 static void moved(enum msg_state from, enum msg_move move)
@@ -279,7 +289,7 @@ static const struct store_group_key *group_of(struct engine *e, const struct equ
 {
 	struct store_attempt alike = *at;
 	if (at->outcome == OUTCOME_LEASE_EXPIRED)
-		alike.message = STR("the worker did not settle before its lease ended");
+		alike.message = GROUP_LEASE_EXPIRED;
 	return group_key(e, q, &alike, given);
 }
 
@@ -326,9 +336,11 @@ enum dlq_code lease_fail(struct engine *e, struct batch *b, struct equeue *q, co
 	} else {
 		ASSERT(eff.kind == EFFECT_DEAD);
 		moved(MSG_LEASED, MOVE_BURY);
-		bool notify = q->config->on_dead_letter.n > 0;
-		c = e->ops->bury(e->store, l, &at, eff.lease_expirations, eff.reason, retention_due_ms(e, b, q, l),
-		                 notify, dlq_id, err);
+		bool notify = q->config->on_dead_letter.n > 0, give_up = redrives_used_up(e, q, l);
+		if (give_up)
+			moved(MSG_DEAD, MOVE_GIVE_UP);
+		c = e->ops->bury(e->store, l, &at, eff.lease_expirations, eff.reason, retention_due_ms(e, b, q),
+		                 notify, give_up, dlq_id, err);
 		b->notices = b->notices || notify;
 		if (!c && l->redrives)
 			redrive_failed(e, l->seq, at.error_type, at.message);

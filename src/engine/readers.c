@@ -95,6 +95,24 @@ static enum dlq_code read_dead_list(struct engine *e, struct store_reader *r, st
 	return r->ops->read_dead_list(r, f, &op->arena, &op->u.read_dead_list.page, &op->err);
 }
 
+#define EXPIRING_MAX 100000
+
+static enum dlq_code read_expiring(struct engine *e, struct store_reader *r, struct engine_op *op)
+{
+	int64_t queue_id = 0, within = op->u.read_expiring.within_ms;
+	if (within < 0 || within > TIME_SPAN_MAX_MS)
+		return err_set(&op->err, DLQ_BAD_REQUEST, "the time to look ahead is %" PRId64 " ms, it must be 0 to 10 years", within);
+	if (op->queue.n) {
+		pthread_rwlock_rdlock(&e->table_lock);
+		struct equeue *q = equeue_need(e, op);
+		queue_id = q ? q->queue_id : 0;
+		pthread_rwlock_unlock(&e->table_lock);
+		if (!q)
+			return DLQ_NOT_FOUND;
+	}
+	return r->ops->read_expiring(r, queue_id, clock_now_ms(e->clock) + within, EXPIRING_MAX, &op->u.read_expiring.n, &op->err);
+}
+
 #define HISTORY_MAX 1000
 
 static enum dlq_code read_dead(struct store_reader *r, struct engine_op *op)
@@ -121,8 +139,8 @@ static enum dlq_code read_body(struct store_reader *r, struct engine_op *op)
 	return c;
 }
 
-static enum dlq_code redrive_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_redrive *out,
-                                   struct dlq_err *err)
+enum dlq_code redrive_by_id(struct store_reader *r, struct str id, struct arena *a, struct store_redrive *out,
+                            struct dlq_err *err)
 {
 	int64_t n;
 	enum dlq_code c = store_id_seq(id, &n, err);
@@ -219,6 +237,8 @@ static enum dlq_code read_one(struct engine *e, struct store_reader *r, struct e
 		return audit_verify(r, op);
 	case OP_READ_GROUPS:
 		return read_groups(e, r, op);
+	case OP_READ_EXPIRING:
+		return read_expiring(e, r, op);
 	case OP_READ_GROUP:
 		return read_group(e, r, op);
 	case OP_READ_REDRIVES:

@@ -1,8 +1,11 @@
 /* record.c - a dead letter as JSON. */
 #include "engine/record.h"
 
+#include "base/clock.h"
 #include "core/fingerprint.h"
 #include "core/policy.h"
+
+#define HISTORY_MAX 10000 /* failed deliveries of one record, the newest */
 
 static void opt_str(struct json_out *j, const char *key, struct str s)
 {
@@ -32,7 +35,15 @@ bool group_id_parse(struct str text, uint8_t fp[16])
 	return true;
 }
 
-void record_members(struct json_out *j, const struct store_dead *d)
+static void expiry_write(struct json_out *j, const struct store_dead *d, struct clock *clock, int64_t soon_ms)
+{
+	bool ends = d->expires_due > 0 && d->expires_due < INT64_MAX;
+	jout_ktime(j, "expires_at", ends ? clock_to_wall_ms(clock, d->expires_due) : 0);
+	if (ends && soon_ms > 0 && d->state == DEAD_DEAD && d->expires_due - clock_now_ms(clock) <= soon_ms)
+		jout_kbool(j, "expires_soon", true);
+}
+
+void record_members(struct json_out *j, const struct store_dead *d, struct clock *clock, int64_t soon_ms)
 {
 	jout_kz(j, "dlq_id", d->dlq_id);
 	jout_kstr(j, "queue", d->queue);
@@ -57,10 +68,12 @@ void record_members(struct json_out *j, const struct store_dead *d)
 	jout_ktime(j, "first_failed_at", d->first_failed_at_ms);
 	jout_ktime(j, "last_failed_at", d->last_failed_at_ms);
 	jout_ktime(j, "died_at", d->died_at_ms);
+	expiry_write(j, d, clock, soon_ms);
 	jout_kint(j, "body_bytes", d->body_bytes);
 	opt_str(j, "content_type", d->content_type);
 	jout_kbool(j, "edited", d->edited);
 	opt_str(j, "redrive_id", d->redrive_id);
+	opt_str(j, "imported_id", d->imported_id);
 	opt_str(j, "operator", d->operator);
 	opt_str(j, "why", d->why);
 }
@@ -89,15 +102,55 @@ static void attempt_write(struct json_out *j, const struct store_attempt *at)
 	jout_close(j, '}');
 }
 
-void record_details(struct json_out *j, const struct store_dead *d, const struct store_attempt *at, int n,
-                    struct clock *clock)
+static void headers_write(struct json_out *j, const char *key, struct str headers)
 {
-	jout_key(j, "headers");
-	jout_raw(j, d->headers.n ? d->headers : STR("{}"));
-	jout_ktime(j, "expires_at", d->expires_due > 0 && d->expires_due < INT64_MAX ? clock_to_wall_ms(clock, d->expires_due) : 0);
+	jout_key(j, key);
+	jout_raw(j, headers.n ? headers : STR("{}"));
+}
+
+void record_details(struct json_out *j, const struct store_dead *d, const struct store_attempt *at, int n)
+{
+	bool edited = d->edited_headers.n > 0;
+	headers_write(j, "headers", edited ? d->edited_headers : d->headers);
+	if (edited)
+		headers_write(j, "original_headers", d->headers);
 	jout_key(j, "history");
 	jout_open(j, '[');
 	for (int i = 0; i < n; i++)
 		attempt_write(j, &at[i]);
 	jout_close(j, ']');
+}
+
+enum dlq_code record_line(struct store_reader *r, const struct store_dead *d, int64_t archived_at, struct clock *clock, struct buf *line,
+                          struct dlq_err *err)
+{
+	struct arena a = {0};
+	struct store_attempt *at = NULL;
+	struct str body = {0}, edited = {0}, type = {0};
+	int n = 0;
+	enum dlq_code c = r->ops->read_attempts(r, d->seq, HISTORY_MAX, &a, &at, &n, err);
+	if (!c)
+		c = r->ops->read_body(r, d->seq, true, &a, &body, &type, err);
+	if (!c && d->edited)
+		c = r->ops->read_body(r, d->seq, false, &a, &edited, &type, err);
+	if (!c) {
+		struct json_out j;
+		jout_init(&j, line);
+		jout_open(&j, '{');
+		record_members(&j, d, clock, 0);
+		if (d->lease_expirations)
+			jout_kint(&j, "lease_expirations", d->lease_expirations);
+		record_details(&j, d, at, n);
+		if (archived_at)
+			jout_ktime(&j, "archived_at", archived_at);
+		jout_bytes(&j, "body", body);
+		if (d->edited && !str_eq(body, edited))
+			jout_bytes(&j, "edited_body", edited);
+		jout_close(&j, '}');
+		buf_addc(line, '\n');
+		if (line->overflow)
+			c = err_set(err, DLQ_SYSTEM, "the record of dead letter %s is too large for one line", d->dlq_id);
+	}
+	arena_release(&a);
+	return c;
 }

@@ -171,18 +171,18 @@ static void error_of(struct engine *e, const struct store_redrive *r, char out[R
 
 /* ---- judging ---- */
 
-static enum dlq_code halt(struct engine *e, struct batch *b, struct store_redrive *r, const char *why, struct dlq_err *err)
+enum dlq_code redrive_halt(struct engine *e, struct batch *b, struct store_redrive *r, struct str why, struct dlq_err *err)
 {
-	char error[REDRIVE_ERROR_MAX];
+	char error[REDRIVE_ERROR_MAX], action[48];
 	struct buf detail = {0};
 	error_of(e, r, error);
 	r->state = REDRIVE_HALTED;
-	r->halted_why = arena_fmt(&e->redrive_arena, "%s%s%s", why, error[0] ? ": " : "", error);
+	r->halted_why = arena_fmt(&e->redrive_arena, STR_FMT "%s%s", STR_ARG(why), error[0] ? ": " : "", error);
 	buf_addf(&detail, "%" PRId64 " of %" PRId64 " put back, %" PRId64 " succeeded, %" PRId64 " failed again", r->sent,
 	         r->total, r->succeeded, r->failed_again);
 	enum dlq_code c = e->ops->redrive_state(e->store, r, err);
 	if (!c)
-		c = audit_row(e, b, NULL, "redrive.halt", r->queue, str_of(r->redrive_id), r->halted_why, buf_str(&detail),
+		c = audit_row(e, b, NULL, redrive_audit_action(r->action, "halt", action), r->queue, str_of(r->redrive_id), r->halted_why, buf_str(&detail),
 		              err);
 	buf_release(&detail);
 	if (!c)
@@ -200,7 +200,7 @@ static enum dlq_code judge(struct engine *e, struct batch *b, int i, struct dlq_
 		r->canary_until = CANARY_PASSED;
 		return e->ops->redrive_state(e->store, r, err);
 	case GUARD_HALT:
-		return halt(e, b, r, why, err);
+		return redrive_halt(e, b, r, str_of(why), err);
 	case GUARD_GO_ON:
 		break;
 	}
@@ -209,16 +209,39 @@ static enum dlq_code judge(struct engine *e, struct batch *b, int i, struct dlq_
 
 /* ---- moving ---- */
 
-/* At most max members. *taken: how many were met; fewer than max: there are no more. */
-enum dlq_code redrive_move(struct engine *e, struct batch *b, struct store_redrive *r, const struct str *body, int max,
+/* How often a member may have been redriven: of the members of other jobs that was looked at before. */
+static int max_redrives(struct engine *e, const struct store_redrive *r)
+{
+	const struct equeue *q = r->queue_id && !r->override_limit ? equeue_by_id(e, r->queue_id) : NULL;
+	return q ? q->config->policy.max_redrives : -1;
+}
+
+static enum dlq_code move_one(struct engine *e, struct batch *b, const struct store_redrive *r, struct redrive_put put, int64_t seq,
+                              struct dlq_err *err)
+{
+	struct store_put_back p = {.redrive_n = r->n, .redrive_id = str_of(r->redrive_id), .operator= r->operator, .why = r->reason,
+	                           .body = put.body, .headers = put.headers, .due = b->now, .to_queue_id = r->to_queue_id,
+	                           .max_redrives = max_redrives(e, r), .archived_too = r->override_limit};
+	switch (r->action) {
+	case ACTION_DISCARD:
+		return e->ops->discard_one(e->store, seq, r->n, r->operator, r->reason, err);
+	case ACTION_ARCHIVE:
+		return e->ops->give_up_one(e->store, seq, r->n, r->operator, r->reason, err);
+	case ACTION_RESTORE:
+		return e->ops->restore_one(e->store, seq, r->n, r->operator, r->reason, err);
+	default:
+		return e->ops->redrive_one(e->store, seq, &p, err);
+	}
+}
+
+enum dlq_code redrive_move(struct engine *e, struct batch *b, struct store_redrive *r, struct redrive_put put, int max,
                            int *taken, struct dlq_err *err)
 {
 	int64_t sent = 0, skipped = 0;
 	enum dlq_code c = e->ops->redrive_next(e->store, r->n, max, e->seqs, taken, err);
 	for (int i = 0; i < *taken && !c; i++) {
 		struct dlq_err member_err = {0};
-		enum dlq_code m = e->ops->redrive_one(e->store, e->seqs[i], r->n, str_of(r->redrive_id), body, r->operator,
-		                                      r->reason, b->now, &member_err);
+		enum dlq_code m = move_one(e, b, r, put, e->seqs[i], &member_err);
 		if (store_fatal(m)) {
 			*err = member_err;
 			return m;
@@ -248,6 +271,7 @@ enum dlq_code redrive_finish(struct engine *e, struct batch *b, struct store_red
 	}
 	r->state = REDRIVE_DONE;
 	r->ended_at_ms = b->wall;
+	e->sweep_due = e->sweep_due || r->plan.n;
 	return c ? c : e->ops->redrive_mark(e->store, r->n, 0, 0, r->state, err);
 }
 
@@ -271,7 +295,7 @@ static enum dlq_code move_canary(struct engine *e, struct batch *b, struct store
 {
 	int64_t want = r->guard.first - r->sent;
 	int max = want < share ? (int)want : share, taken = 0;
-	enum dlq_code c = max > 0 ? redrive_move(e, b, r, NULL, max, &taken, err) : DLQ_OK;
+	enum dlq_code c = max > 0 ? redrive_move(e, b, r, (struct redrive_put){0}, max, &taken, err) : DLQ_OK;
 	if (c || (taken == max && r->sent < r->guard.first))
 		return c;
 	return r->sent ? canary_wait(e, b, r->n, err) : redrive_finish(e, b, r, err);
@@ -289,7 +313,7 @@ static enum dlq_code move_ramp(struct engine *e, struct batch *b, struct store_r
 		max = 1;
 		run->bucket.tokens -= 1;
 	}
-	enum dlq_code c = redrive_move(e, b, r, NULL, max, &taken, err);
+	enum dlq_code c = redrive_move(e, b, r, (struct redrive_put){0}, max, &taken, err);
 	return c || taken == max ? c : redrive_finish(e, b, r, err);
 }
 
@@ -301,6 +325,7 @@ static enum dlq_code move(struct engine *e, struct batch *b, int i, int share, s
 		return move_canary(e, b, r, share, err);
 	case GUARD_RAMP:
 		return move_ramp(e, b, r, &e->runs[i], share, err);
+	case GUARD_SELECTING: /* the scan thread is at it */
 	case GUARD_WAIT:
 		break;
 	}
@@ -314,6 +339,8 @@ static int64_t next_of(const struct engine *e, int i, int64_t now)
 	if (r->state != REDRIVE_RUNNING)
 		return NEVER;
 	switch (guard_phase(r)) {
+	case GUARD_SELECTING:
+		return NEVER;
 	case GUARD_WAIT:
 		return r->canary_until;
 	case GUARD_RAMP:
@@ -327,7 +354,7 @@ static int64_t next_of(const struct engine *e, int i, int64_t now)
 int64_t redrives_next(const struct engine *e)
 {
 	int64_t at = NEVER;
-	if (e->redrives_reload)
+	if (e->redrives_reload || e->sweep_due)
 		return 0;
 	for (int i = 0; i < e->n_redrives; i++) {
 		int64_t t = next_of(e, i, 0);
@@ -360,6 +387,19 @@ static enum dlq_code judge_all(struct engine *e, struct batch *b, struct dlq_err
 	return c;
 }
 
+/* Edits that no redrive will use any more. */
+static enum dlq_code sweep(struct engine *e, struct batch *b, struct dlq_err *err)
+{
+	int n = 0;
+	if (!e->sweep_due)
+		return DLQ_OK;
+	enum dlq_code c = batch_tx(e, b, err);
+	if (!c)
+		c = e->ops->redrive_sweep(e->store, SWEEP_STEP, &n, err);
+	e->sweep_due = c || n > 0;
+	return c;
+}
+
 /* A bounded part of the running redrives, shared fairly; the next batch goes on. */
 enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *err)
 {
@@ -367,6 +407,8 @@ enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *e
 	enum dlq_code c = redrives_load(e, b, err);
 	if (!c)
 		c = outcomes_load(e, b, err);
+	if (!c)
+		c = sweep(e, b, err);
 	int due = 0, n = e->n_redrives;
 	for (int i = 0; i < n && !c; i++)
 		due += next_of(e, i, b->now) <= b->now;
@@ -399,22 +441,16 @@ static void redrive_copy(struct arena *a, const struct store_redrive *r, struct 
 	out->operator= arena_str(a, r->operator);
 	out->reason = arena_str(a, r->reason);
 	out->halted_why = arena_str(a, r->halted_why);
+	out->to_queue = arena_str(a, r->to_queue);
+	out->plan = arena_str(a, r->plan);
 }
 
 static enum dlq_code not_active(struct engine *e, struct engine_op *op)
 {
 	struct arena a = {0};
 	struct store_redrive r;
-	int64_t n;
-	struct str id = op->u.redrive_control.id;
-	enum dlq_code c = store_id_seq(id, &n, &op->err);
+	enum dlq_code c = redrive_by_id(e->wreader, op->u.redrive_control.id, &a, &r, &op->err);
 	if (!c)
-		c = e->ops->read_redrive(e->wreader, n, &a, &r, &op->err);
-	if (!c && !str_eqz(id, r.redrive_id))
-		c = DLQ_NOT_FOUND;
-	if (c == DLQ_NOT_FOUND)
-		err_set(&op->err, c, "there is no redrive " STR_FMT, (int)(id.n > 64 ? 64 : id.n), id.p);
-	else if (!c)
 		c = err_set(&op->err, DLQ_CONFLICT, "redrive %s has ended (%s)", r.redrive_id, redrive_state_name(r.state));
 	arena_release(&a);
 	return c;
@@ -428,7 +464,7 @@ static enum dlq_code resume(struct engine *e, struct batch *b, struct store_redr
 	if (r->state == REDRIVE_HALTED) {
 		c = base_save(e, r, err);
 		run->base = (struct guard_base){r->succeeded, r->failed_again};
-		if (r->guard.first)
+		if (r->guard.first && guard_phase(r) != GUARD_SELECTING)
 			r->canary_until = CANARY_PASSED;
 	} else if (guard_phase(r) == GUARD_WAIT) {
 		r->canary_until = b->now + (r->guard.canary_wait_ms ? r->guard.canary_wait_ms : CANARY_WAIT_DEFAULT_MS);
@@ -445,7 +481,8 @@ static enum dlq_code set_state(struct engine *e, struct batch *b, struct engine_
 {
 	enum redrive_state want = op->u.redrive_control.want, was = r->state;
 	struct str detail = {0};
-	const char *action = want == REDRIVE_PAUSED ? "redrive.pause" : want == REDRIVE_RUNNING ? "redrive.resume" : "redrive.cancel";
+	const char *what = want == REDRIVE_PAUSED ? "pause" : want == REDRIVE_RUNNING ? "resume" : "cancel";
+	char action[48];
 	enum dlq_code c;
 	if (was == REDRIVE_HALTED)
 		detail = arena_fmt(&e->scratch, "past a halt: " STR_FMT, STR_ARG(r->halted_why));
@@ -455,7 +492,8 @@ static enum dlq_code set_state(struct engine *e, struct batch *b, struct engine_
 		r->state = want;
 		c = e->ops->redrive_mark(e->store, r->n, 0, 0, want, &op->err);
 	}
-	return c ? c : audit_row(e, b, op, action, r->queue, str_of(r->redrive_id), (struct str){0},
+	e->sweep_due = e->sweep_due || (want == REDRIVE_CANCELLED && r->plan.n);
+	return c ? c : audit_row(e, b, op, redrive_audit_action(r->action, what, action), r->queue, str_of(r->redrive_id), (struct str){0},
 	                         want == REDRIVE_RUNNING ? detail : (struct str){0}, &op->err);
 }
 

@@ -54,8 +54,8 @@ static enum dlq_code ttl_one(struct engine *e, struct batch *b, const struct sto
 	ASSERT(allowed);
 	bool notify = q->config->on_dead_letter.n > 0;
 	b->notices = b->notices || notify;
-	return e->ops->bury(e->store, l, NULL, l->lease_expirations, REASON_EXPIRED, retention_due_ms(e, b, q, l),
-	                    notify, dlq_id, err);
+	return e->ops->bury(e->store, l, NULL, l->lease_expirations, REASON_EXPIRED, retention_due_ms(e, b, q),
+	                    notify, redrives_used_up(e, q, l), dlq_id, err);
 }
 
 enum dlq_code ttl_run(struct engine *e, struct batch *b, struct dlq_err *err)
@@ -120,6 +120,7 @@ void timers_reset(struct engine *e)
 	e->next_lease = e->next_ttl = e->next_dedup = e->next_retention = 0;
 	e->due_gen++;
 	e->redrives_reload = true;
+	e->sweep_due = true;
 	e->redrives_outcome = false;
 	e->n_runs = 0; /* what was set in the lost transaction is in them */
 }

@@ -50,10 +50,16 @@ static enum dlq_code apply(struct engine *e, struct batch *b, struct engine_op *
 		return op_apply_queues(e, b, op);
 	case OP_REDRIVE:
 		return op_redrive(e, b, op);
+	case OP_REDRIVE_PICK:
+		return op_redrive_pick(e, b, op);
 	case OP_REDRIVE_CONTROL:
 		return op_redrive_control(e, b, op);
 	case OP_DISCARD:
 		return op_discard(e, b, op);
+	case OP_GIVE_UP:
+		return op_give_up(e, b, op);
+	case OP_IMPORT:
+		return op_import(e, b, op);
 	case OP_RESTORE:
 		return op_restore(e, b, op);
 	case OP_GROUP_SET:
@@ -337,6 +343,8 @@ bool writer_once(struct engine *e)
 			writer_fail(e, &b, c, &err);
 		else
 			after_commit(e, &b);
+		if (!c)
+			scan_plans_publish(e);
 		arena_reset(&e->scratch);
 	}
 	expire_parked(e, &b);

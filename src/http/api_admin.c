@@ -239,35 +239,31 @@ void api_token_revoke(struct http_req *r)
 
 /* ---- the server ---- */
 
-static void stats_done(struct http_req *r)
+/* Sums over the queues that the token may see. */
+struct figures {
+	int64_t queues, waiting, leased, dead, bytes;
+};
+
+static void stats_write(struct http_req *r)
 {
 	struct http_server *s = r->s;
+	const struct figures *f = r->u.expiring->user;
 	struct engine_status st;
 	struct json_out j;
 	char uptime[32];
-	int64_t ready = 0, leased = 0, dead = 0, bytes = 0, queues = 0;
 	engine_status(s->e, &st);
 	duration_format((s->now_ms - s->started_ms) / 1000 * 1000, uptime);
-	for (int i = 0; i < r->op.u.read_queues.n; i++) {
-		const struct store_queue *q = &r->op.u.read_queues.items[i];
-		if (!auth_may(r, q->name))
-			continue;
-		queues++;
-		ready += q->counts.ready + q->counts.held;
-		leased += q->counts.leased;
-		dead += q->counts.dead;
-		bytes += q->counts.bytes;
-	}
 	answer_begin(r, &j);
 	jout_open(&j, '{');
 	jout_kz(&j, "version", s->version);
 	jout_kz(&j, "uptime", uptime);
 	jout_kbool(&j, "ready", st.ready && !atomic_load(&s->draining));
-	jout_kint(&j, "queues", queues);
-	jout_kint(&j, "waiting", ready);
-	jout_kint(&j, "leased", leased);
-	jout_kint(&j, "dead", dead);
-	jout_kint(&j, "bytes", bytes);
+	jout_kint(&j, "queues", f->queues);
+	jout_kint(&j, "waiting", f->waiting);
+	jout_kint(&j, "leased", f->leased);
+	jout_kint(&j, "dead", f->dead);
+	jout_kint(&j, "expires_soon", r->u.expiring->n);
+	jout_kint(&j, "bytes", f->bytes);
 	jout_kint(&j, "waiting_operations", st.waiting_ops);
 	jout_kint(&j, "waiting_bytes", st.waiting_bytes);
 	jout_kint(&j, "parked_receives", st.parked_receives);
@@ -280,6 +276,22 @@ static void stats_done(struct http_req *r)
 	jout_kint(&j, "connection_timeouts", atomic_load(&s->stats.timeouts));
 	jout_close(&j, '}');
 	answer_json(r, 200);
+}
+
+static void stats_done(struct http_req *r)
+{
+	struct figures *f = arena_alloc(&r->arena, sizeof *f);
+	for (int i = 0; i < r->op.u.read_queues.n; i++) {
+		const struct store_queue *q = &r->op.u.read_queues.items[i];
+		if (!auth_may(r, q->name))
+			continue;
+		f->queues++;
+		f->waiting += q->counts.ready + q->counts.held;
+		f->leased += q->counts.leased;
+		f->dead += q->counts.dead;
+		f->bytes += q->counts.bytes;
+	}
+	expiring_count(r, f, stats_write);
 }
 
 void api_stats(struct http_req *r)

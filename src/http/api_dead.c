@@ -1,126 +1,88 @@
-/* Dead letters: list, show, body, redrive one, discard, restore. */
+/* Dead letters: list, show, body, redrive one, discard, archive, restore. */
 #include <string.h>
 
 #include "engine/record.h"
 #include "http/http.h"
 #include "http/json_in.h"
+#include "http/select.h"
 
-void dead_write(struct json_out *j, const struct store_dead *d)
+void dead_write(struct http_req *r, struct json_out *j, const struct store_dead *d)
 {
 	jout_open(j, '{');
-	record_members(j, d);
+	record_members(j, d, r->s->clock, r->s->lim.expires_soon_ms);
 	jout_close(j, '}');
 }
 
 /* ---- list ---- */
 
-static void list_done(struct http_req *r)
+void scan_write(struct json_out *j, const struct engine_scan *scan, struct str where)
+{
+	if (!where.n)
+		return;
+	jout_kint(j, "errors", scan->errors);
+	if (scan->errors)
+		jout_kstr(j, "first_error", scan->first_error);
+}
+
+static void page_write(struct http_req *r, const struct store_dead_page *page, const struct engine_scan *scan)
 {
 	struct json_out j;
-	const struct store_dead_page *page = &r->op.u.read_dead_list.page;
 	answer_begin(r, &j);
 	jout_open(&j, '{');
 	jout_key(&j, "items");
 	jout_open(&j, '[');
 	for (int i = 0; i < page->n; i++) {
 		if (auth_may(r, page->items[i].queue))
-			dead_write(&j, &page->items[i]);
+			dead_write(r, &j, &page->items[i]);
 	}
 	jout_close(&j, ']');
 	cursor_int(&j, 'd', page->next_no);
-	jout_kint(&j, "scanned", page->scanned);
+	jout_kint(&j, "scanned", scan ? scan->looked : page->scanned);
+	if (scan)
+		scan_write(&j, scan, r->u.wish->sel.where);
 	jout_close(&j, '}');
 	answer_json(r, 200);
 }
 
-static bool read_time(struct http_req *r, const char *name, int64_t *ms)
+static void list_done(struct http_req *r)
 {
-	bool given;
-	struct str s = query_get(r, name, &given);
-	if (given && (!time_parse(s, ms) || *ms <= 0)) {
-		answer_problem(r, DLQ_BAD_REQUEST, "%s must be an RFC 3339 time, such as 2026-12-01T03:04:05Z", name);
-		return false;
-	}
-	return true;
+	page_write(r, &r->op.u.read_dead_list.page, NULL);
 }
 
-static bool read_filter(struct http_req *r, struct store_dead_filter *f)
+static void scan_done(struct http_req *r)
 {
-	bool given;
-	enum dead_state state = DEAD_DEAD;
-	enum reason reason;
-	struct str s = query_get(r, "state", &given);
-	f->state = DEAD_DEAD;
-	f->reason = -1;
-	if (given && str_eqz(s, "any")) {
-		f->state = -1;
-	} else if (given && (!dead_state_parse(s, &state) || state == DEAD_ARCHIVED)) {
-		answer_problem(r, DLQ_BAD_REQUEST, "state must be dead, redriving, redriven, discarded or any");
-		return false;
-	} else if (given) {
-		f->state = state;
-	}
-	s = query_get(r, "reason", &given);
-	if (given && (!reason_parse(s, &reason) || reason == REASON_NONE)) {
-		answer_problem(r, DLQ_BAD_REQUEST, "reason must be permanent, max_attempts, lease_expired, malformed, expired, queue_full, "
-		               "rejected, delivery_limit or unknown");
-		return false;
-	}
-	if (given)
-		f->reason = (int)reason;
-	f->message_id = query_get(r, "id", NULL);
-	f->key = query_get(r, "key", NULL);
-	f->error_type = query_get(r, "error_type", NULL);
-	r->op.queue = query_get(r, "queue", &given);
-	if (given && queue_name_check(r->op.queue)) {
-		answer_problem(r, DLQ_INVALID_NAME, "queue: the rule for names is: %s", QUEUE_NAME_RULE);
-		return false;
-	}
-	if (f->key.n && !r->op.queue.n) {
-		answer_problem(r, DLQ_BAD_REQUEST, "key works together with queue; give both");
-		return false;
-	}
-	return read_time(r, "from", &f->died_from_ms) && read_time(r, "to", &f->died_to_ms) && query_limit(r, &f->limit) &&
-	       query_cursor_int(r, 'd', &f->before_no);
+	page_write(r, &r->op.u.scan_dead.page, &r->op.u.scan_dead.scan);
 }
 
-/* The group is there: its number takes the place of its fingerprint. */
-static void group_found(struct http_req *r)
+/* Whether bodies are looked at: the engine has a thread of its own for that; the rest is read like everything else. */
+static bool looks_into_bodies(const struct wish *w)
 {
-	const struct store_group *g = &r->op.u.read_group.out;
-	struct str queue = query_get(r, "queue", NULL);
-	if (!auth_need(r, g->queue))
-		return;
-	if (queue.n && !str_eq(queue, g->queue)) {
-		answer_problem(r, DLQ_BAD_REQUEST, "the group is of queue " STR_FMT ", not of " STR_FMT, STR_ARG(g->queue), STR_ARG(queue));
-		return;
-	}
-	r->u.filter->group_id = g->group_id;
-	queue = arena_str(&r->arena, g->queue);
-	engine_op_release(&r->op);
+	return w->sel.where.n || w->sel.filter.text.n;
+}
+
+static void list(struct http_req *r)
+{
+	struct wish *w = r->u.wish;
 	memset(&r->op.u, 0, sizeof r->op.u);
-	r->op.queue = queue;
-	r->op.u.read_dead_list.filter = *r->u.filter;
+	r->op.queue = w->queue;
+	if (looks_into_bodies(w)) {
+		r->op.u.scan_dead.sel = w->sel;
+		request_submit(r, OP_SCAN_DEAD, scan_done);
+		return;
+	}
+	w->sel.filter.group_id = w->group_id;
+	w->sel.filter.redrive_n = w->redrive_n;
+	r->op.u.read_dead_list.filter = w->sel.filter;
 	request_submit(r, OP_READ_DEAD_LIST, list_done);
 }
 
 void api_dead_list(struct http_req *r)
 {
-	bool by_group;
-	struct str group = query_get(r, "group", &by_group);
-	memset(&r->op.u, 0, sizeof r->op.u);
-	if (!read_filter(r, &r->op.u.read_dead_list.filter))
+	struct wish *w = wish_new(r);
+	if (!wish_query(r, w))
 		return;
-	if (r->op.queue.n && !auth_need(r, r->op.queue))
-		return;
-	if (!by_group) {
-		request_submit(r, OP_READ_DEAD_LIST, list_done);
-		return;
-	}
-	struct store_dead_filter *f = arena_alloc(&r->arena, sizeof *f);
-	*f = r->op.u.read_dead_list.filter;
-	r->u.filter = f;
-	group_read(r, group, group_found);
+	w->must_name_queue = looks_into_bodies(w); /* its errors speak of what it looked at */
+	wish_allow(r, w, list);
 }
 
 /* ---- one ---- */
@@ -133,8 +95,8 @@ static void get_done(struct http_req *r)
 		return;
 	answer_begin(r, &j);
 	jout_open(&j, '{');
-	record_members(&j, d);
-	record_details(&j, d, r->op.u.read_dead.attempts, r->op.u.read_dead.n_attempts, r->s->clock);
+	record_members(&j, d, r->s->clock, r->s->lim.expires_soon_ms);
+	record_details(&j, d, r->op.u.read_dead.attempts, r->op.u.read_dead.n_attempts);
 	jout_close(&j, '}');
 	answer_json(r, 200);
 }
@@ -195,8 +157,11 @@ void api_dead_body(struct http_req *r)
 
 /* What the body said, kept while the dead letter is read. */
 struct change {
-	struct str id, reason, body;
-	bool edited, override_limit, restore;
+	struct str id, reason, body, to;
+	bool replaced, override_limit;
+	struct engine_edit edit;
+	enum op_type op;
+	enum dead_state state; /* afterwards */
 };
 
 static void redrive_done(struct http_req *r)
@@ -207,14 +172,14 @@ static void redrive_done(struct http_req *r)
 	answer_json(r, 202);
 }
 
-/* discard and restore */
+/* discard, archive and restore */
 static void state_done(struct http_req *r)
 {
 	struct json_out j;
 	answer_begin(r, &j);
 	jout_open(&j, '{');
 	jout_kstr(&j, "dlq_id", r->op.u.discard.id);
-	jout_kz(&j, "state", dead_state_name(r->u.change->restore ? DEAD_DEAD : DEAD_DISCARDED));
+	jout_kz(&j, "state", dead_state_name(r->u.change->state));
 	jout_close(&j, '}');
 	answer_json(r, 200);
 }
@@ -234,11 +199,14 @@ static bool change_begin(struct http_req *r, struct change *c)
 static void redrive_allowed(struct http_req *r)
 {
 	struct change *c = r->u.change;
-	if (!change_begin(r, c))
+	if (!change_begin(r, c) || (c->to.n && !auth_need(r, c->to)))
 		return;
-	r->op.u.redrive.ids = &c->id;
-	r->op.u.redrive.n_ids = 1;
-	r->op.u.redrive.body = c->edited ? &c->body : NULL;
+	r->op.u.redrive.sel.ids = &c->id;
+	r->op.u.redrive.sel.n_ids = 1;
+	r->op.u.redrive.sel.filter.state = r->op.u.redrive.sel.filter.reason = -1;
+	r->op.u.redrive.body = c->replaced ? &c->body : NULL;
+	r->op.u.redrive.edit = c->edit;
+	r->op.u.redrive.to = c->to;
 	r->op.u.redrive.reason = c->reason;
 	r->op.u.redrive.override_limit = c->override_limit;
 	request_submit(r, OP_REDRIVE, redrive_done);
@@ -246,25 +214,32 @@ static void redrive_allowed(struct http_req *r)
 
 void api_dead_redrive(struct http_req *r)
 {
-	static const char *const known[] = {"reason", "body", "body_base64", "override"};
+	static const char *const known[] = {"reason", "body", "body_base64", "override", "edit", "to"};
 	struct json_pull j;
 	struct str key;
 	unsigned seen = 0;
 	struct change *c = arena_alloc(&r->arena, sizeof *c);
 	if (jin_begin(r, &j)) {
 		while (jp_key(&j, &key)) {
-			switch (jp_field(&j, key, known, ARRAY_LEN(known), &seen)) {
+			int f = jp_field(&j, key, known, ARRAY_LEN(known), &seen);
+			if (f >= 4 && jp_null(&j))
+				continue;
+			switch (f) {
 			case 0: jin_reason(&j, &c->reason); break;
 			case 1: jp_str(&j, &c->body); break;
 			case 2: jin_base64(&j, &r->arena, &c->body); break;
 			case 3: jp_bool(&j, &c->override_limit); break;
+			case 4: edit_read(r, &j, &c->edit); break;
+			case 5: select_queue_name(&j, "to", &c->to); break;
 			default: break;
 			}
 		}
 	}
-	c->edited = (seen & 6) != 0;
+	c->replaced = (seen & 6) != 0;
 	if (!j.failed && (seen & 6) == 6)
 		jp_fail(&j, DLQ_BAD_REQUEST, "only one of \"body\" and \"body_base64\"");
+	if (!j.failed && c->replaced && c->edit.program.n)
+		jp_fail(&j, DLQ_BAD_REQUEST, "a new body and \"edit\" with \"jq\" exclude each other: the program would work on the old one");
 	if (!j.failed && !(seen & 1))
 		jp_fail(&j, DLQ_BAD_REQUEST, "\"reason\" is needed: say why it is put back");
 	if (!j.failed && (int64_t)c->body.n > r->s->lim.max_message_bytes)
@@ -282,23 +257,24 @@ static void state_allowed(struct http_req *r)
 		return;
 	r->op.u.discard.id = c->id;
 	r->op.u.discard.reason = c->reason;
-	request_submit(r, c->restore ? OP_RESTORE : OP_DISCARD, state_done);
+	request_submit(r, c->op, state_done);
 }
 
-static void change_state(struct http_req *r, bool restore)
+static void change_state(struct http_req *r, enum op_type op, enum dead_state state, const char *what)
 {
 	static const char *const known[] = {"reason"};
 	struct json_pull j;
 	struct str key;
 	unsigned seen = 0;
 	struct change *c = arena_alloc(&r->arena, sizeof *c);
-	c->restore = restore;
+	c->op = op;
+	c->state = state;
 	if (jin_begin(r, &j))
 		while (jp_key(&j, &key))
 			if (jp_field(&j, key, known, ARRAY_LEN(known), &seen) == 0)
 				jin_reason(&j, &c->reason);
 	if (!j.failed && !seen)
-		jp_fail(&j, DLQ_BAD_REQUEST, "\"reason\" is needed: say why it is %s", restore ? "wanted back" : "dropped");
+		jp_fail(&j, DLQ_BAD_REQUEST, "\"reason\" is needed: say why it is %s", what);
 	if (!jin_end(r, &j))
 		return;
 	r->u.change = c;
@@ -307,10 +283,15 @@ static void change_state(struct http_req *r, bool restore)
 
 void api_dead_discard(struct http_req *r)
 {
-	change_state(r, false);
+	change_state(r, OP_DISCARD, DEAD_DISCARDED, "dropped");
+}
+
+void api_dead_archive(struct http_req *r)
+{
+	change_state(r, OP_GIVE_UP, DEAD_ARCHIVED, "given up");
 }
 
 void api_dead_restore(struct http_req *r)
 {
-	change_state(r, true);
+	change_state(r, OP_RESTORE, DEAD_DEAD, "wanted back");
 }

@@ -208,7 +208,7 @@ static void get_done(struct http_req *r)
 	jout_key(&j, "samples");
 	jout_open(&j, '[');
 	for (int i = 0; i < r->op.u.read_group.n_samples; i++)
-		dead_write(&j, &r->op.u.read_group.samples[i]);
+		dead_write(r, &j, &r->op.u.read_group.samples[i]);
 	jout_close(&j, ']');
 	jout_close(&j, '}');
 	answer_json(r, 200);

@@ -16,8 +16,7 @@
 
 /* ---- send ---- */
 
-/* A message header's name: lower-case letters, digits, '-', '_' and '.'; an upper-case one is turned into it. */
-static bool header_name(struct arena *a, struct str *name)
+bool header_name(struct arena *a, struct str *name)
 {
 	char *p = arena_alloc(a, name->n + 1);
 	if (!name->n || name->n > 128)

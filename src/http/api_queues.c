@@ -33,6 +33,7 @@ void queue_write(struct json_out *j, const struct store_queue *q)
 	jout_kint(j, "discarded", c->discarded);
 	jout_kint(j, "archived", c->archived);
 	jout_kint(j, "duplicates", c->duplicates);
+	jout_kint(j, "imported", c->imported);
 	jout_close(j, '}');
 	jout_close(j, '}');
 }

@@ -4,17 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/fingerprint.h"
-#include "http/http.h"
+#include "engine/plan.h"
 #include "http/json_in.h"
+#include "http/select.h"
 
-#define IDS_MAX 1000
 #define FIRST_MAX ((int64_t)1000000000)
 #define CANARY_WAIT_MAX_MS ((int64_t)7 * 86400000)
 
-/* Where a running one is: "canary", "waiting" for its outcomes, then "ramp". */
+/* Where a running one is: "selecting" its members, "canary", "waiting" for its outcomes, then "ramp". */
 static const char *phase(const struct store_redrive *d)
 {
+	if (d->plan.n && d->plan_next > 0)
+		return "selecting";
 	if (d->guard.first <= 0 || d->canary_until < 0)
 		return "ramp";
 	return d->canary_until > 0 ? "waiting" : "canary";
@@ -44,15 +45,58 @@ static void guard_write(struct json_out *j, const struct redrive_guard *g)
 	}
 }
 
+struct str redrive_queue(struct http_req *r, const struct store_redrive *d)
+{
+	struct engine_selection sel;
+	struct engine_edit edit;
+	struct str queue = d->queue;
+	if (!queue.n && d->plan.n && plan_read(&r->arena, d->plan, &sel, &edit, &queue, NULL) != DLQ_OK)
+		queue = STR("");
+	return arena_str(&r->arena, queue);
+}
+
+/* What chooses and edits, out of the plan. */
+static void plan_members(struct json_out *j, const struct store_redrive *d)
+{
+	struct arena a = {0};
+	struct engine_selection sel;
+	struct engine_edit edit;
+	struct str queue = STR("");
+	if (d->plan.n && plan_read(&a, d->plan, &sel, &edit, &queue, NULL) == DLQ_OK) {
+		struct buf text = {.max = 2048};
+		plan_describe(&sel, &edit, &text);
+		if (!d->queue.n && queue.n)
+			jout_kstr(j, "queue", queue);
+		if (!d->group_id && sel.group.n)
+			jout_kstr(j, "group", sel.group);
+		jout_kstr(j, "selection", buf_str(&text));
+		buf_release(&text);
+		jout_kint(j, "looked", d->looked);
+		if (edit_any(&edit)) {
+			jout_key(j, "edited");
+			jout_open(j, '{');
+			jout_kint(j, "changed", d->changed);
+			jout_kint(j, "unchanged", d->unchanged);
+			jout_kint(j, "failed", d->edit_failed);
+			jout_close(j, '}');
+		}
+	}
+	arena_release(&a);
+}
+
 void redrive_write(struct json_out *j, const struct store_redrive *d)
 {
 	jout_open(j, '{');
 	if (d->redrive_id[0])
 		jout_kz(j, "redrive_id", d->redrive_id);
+	jout_kz(j, "action", redrive_action_name(d->action));
 	if (d->queue.n)
 		jout_kstr(j, "queue", d->queue);
 	if (d->group_id)
 		group_key_write(j, "group", d->group_fp);
+	plan_members(j, d);
+	if (d->to_queue.n)
+		jout_kstr(j, "to", d->to_queue);
 	jout_kz(j, "state", redrive_state_name(d->state));
 	if (d->state == REDRIVE_RUNNING)
 		jout_kz(j, "phase", phase(d));
@@ -83,29 +127,6 @@ static void show(struct http_req *r, const struct store_redrive *d, int status)
 static void start_done(struct http_req *r)
 {
 	show(r, &r->op.u.redrive.out, r->op.u.redrive.dry_run ? 200 : 202);
-}
-
-static void read_ids(struct http_req *r, struct json_pull *j, struct str **ids, int *n)
-{
-	if (!jp_array(j))
-		return;
-	*ids = arena_alloc(&r->arena, IDS_MAX * sizeof **ids);
-	while (jp_item(j)) {
-		struct str id;
-		if (*n == IDS_MAX) {
-			jp_fail(j, DLQ_TOO_LARGE, "at most %d ids; redrive the whole queue instead", IDS_MAX);
-			return;
-		}
-		if (!jp_str(j, &id))
-			return;
-		if (message_id_check(id)) {
-			jp_fail(j, DLQ_BAD_REQUEST, "not a dlq_id");
-			return;
-		}
-		(*ids)[(*n)++] = id;
-	}
-	if (!j->failed && !*n)
-		jp_fail(j, DLQ_BAD_REQUEST, "\"ids\" is empty");
 }
 
 /* A positive number at the start of s, at most 20 digits and a point; the rest is left in s. */
@@ -151,21 +172,16 @@ static bool read_stop(struct json_pull *j, struct redrive_guard *g)
 	return jp_fail(j, DLQ_BAD_REQUEST, "stop_at: a number of failures, such as 10, or a share of them above 0, such as \"10%%\"");
 }
 
-/* What the body asked for, kept while the group is read. */
-struct redrive_wish {
-	struct str queue, group, reason, *ids;
-	int n_ids;
-	bool dry_run, override_limit;
-	struct redrive_guard guard;
-};
-
-static void start(struct http_req *r, const struct redrive_wish *w, struct str queue)
+/* The token may: what was asked for becomes the operation. */
+static void start(struct http_req *r)
 {
+	const struct wish *w = r->u.wish;
 	memset(&r->op.u, 0, sizeof r->op.u);
-	r->op.queue = queue;
-	r->op.u.redrive.ids = w->ids;
-	r->op.u.redrive.n_ids = w->n_ids;
-	r->op.u.redrive.group = w->group;
+	r->op.queue = w->queue;
+	r->op.u.redrive.sel = w->sel;
+	r->op.u.redrive.action = w->action;
+	r->op.u.redrive.edit = w->edit;
+	r->op.u.redrive.to = w->to;
 	r->op.u.redrive.guard = w->guard;
 	r->op.u.redrive.override_limit = w->override_limit;
 	r->op.u.redrive.reason = w->reason;
@@ -173,70 +189,56 @@ static void start(struct http_req *r, const struct redrive_wish *w, struct str q
 	request_submit(r, OP_REDRIVE, start_done);
 }
 
-/* The group is there: its queue decides whether the token may. */
-static void start_group(struct http_req *r)
+enum { REASON = WISH_FIELDS, DRY_RUN, FIRST, RATE, STOP_AT, CANARY_WAIT, OVERRIDE, TO };
+
+static void start_field(struct http_req *r, struct json_pull *j, int field, unsigned *seen, struct wish *w)
 {
-	if (!auth_need(r, r->op.u.read_group.out.queue))
+	if (field >= FIRST && jp_null(j)) {
+		*seen &= ~(1u << field);
 		return;
-	struct str queue = arena_str(&r->arena, r->op.u.read_group.out.queue);
-	engine_op_release(&r->op);
-	start(r, r->u.redrive, queue);
+	}
+	switch (field) {
+	case REASON: jin_reason(j, &w->reason); break;
+	case DRY_RUN: jp_bool(j, &w->dry_run); break;
+	case FIRST: jp_int(j, 1, FIRST_MAX, &w->guard.first); break;
+	case RATE: read_rate(j, &w->guard.rate); break;
+	case STOP_AT: read_stop(j, &w->guard); break;
+	case CANARY_WAIT: jin_duration(j, 1000, CANARY_WAIT_MAX_MS, &w->guard.canary_wait_ms); break;
+	case OVERRIDE: jp_bool(j, &w->override_limit); break;
+	case TO: select_queue_name(j, "to", &w->to); break;
+	default: wish_field(r, j, field, seen, w); break;
+	}
 }
 
-static void read_group(struct json_pull *j, struct str *out)
+/* What goes together. */
+static void start_check(struct json_pull *j, unsigned seen, const char *const *known, const struct wish *w)
 {
-	if (jp_str(j, out) && !fingerprint_text_valid(*out))
-		jp_fail(j, DLQ_BAD_REQUEST, "group: %d characters out of 0-9 a-f, as GET /v1/groups shows it", FINGERPRINT_TEXT_LEN);
+	wish_check(j, seen, w);
+	if (!j->failed && w->dry_run && (w->by_filter || w->sel.undo.n || edit_any(&w->edit)))
+		jp_fail(j, DLQ_BAD_REQUEST, "\"dry_run\" only counts; POST /v1/redrives/preview looks at what a filter, an edit or an undo would do");
+	if (!j->failed && !w->dry_run && !w->reason.n)
+		jp_fail(j, DLQ_BAD_REQUEST, "\"reason\" is needed: say why");
+	if (!j->failed && w->guard.canary_wait_ms && !w->guard.first)
+		jp_fail(j, DLQ_BAD_REQUEST, "\"canary_wait\" goes with \"first\": how many are put back before the wait");
+	for (int f = FIRST; f <= TO && w->action != ACTION_REDRIVE; f++)
+		if (!j->failed && (seen & 1u << f))
+			jp_fail(j, DLQ_BAD_REQUEST, "\"%s\" goes with the action redrive, not with %s", known[f], redrive_action_name(w->action));
 }
 
 void api_redrive_start(struct http_req *r)
 {
-	static const char *const known[] = {"queue", "ids", "group", "reason", "dry_run", "first", "rate", "stop_at", "canary_wait",
-	                                    "override"};
-	struct redrive_wish *w = arena_alloc(&r->arena, sizeof *w);
+	static const char *const known[] = {WISH_KEYS, "reason", "dry_run", "first", "rate", "stop_at", "canary_wait", "override", "to"};
+	struct wish *w = wish_new(r);
 	struct json_pull j;
 	struct str key;
 	unsigned seen = 0;
-	if (jin_begin(r, &j)) {
-		while (jp_key(&j, &key)) {
-			int f = jp_field(&j, key, known, ARRAY_LEN(known), &seen);
-			if (f >= 5 && jp_null(&j))
-				continue;
-			switch (f) {
-			case 0:
-				if (jp_str(&j, &w->queue) && queue_name_check(w->queue))
-					jp_fail(&j, DLQ_INVALID_NAME, "queue: the rule for names is: %s", QUEUE_NAME_RULE);
-				break;
-			case 1: read_ids(r, &j, &w->ids, &w->n_ids); break;
-			case 2: read_group(&j, &w->group); break;
-			case 3: jin_reason(&j, &w->reason); break;
-			case 4: jp_bool(&j, &w->dry_run); break;
-			case 5: jp_int(&j, 1, FIRST_MAX, &w->guard.first); break;
-			case 6: read_rate(&j, &w->guard.rate); break;
-			case 7: read_stop(&j, &w->guard); break;
-			case 8: jin_duration(&j, 1000, CANARY_WAIT_MAX_MS, &w->guard.canary_wait_ms); break;
-			case 9: jp_bool(&j, &w->override_limit); break;
-			default: break;
-			}
-		}
-	}
-	unsigned which = seen & 7;
-	if (!j.failed && (which == 0 || (which & (which - 1)) != 0))
-		jp_fail(&j, DLQ_BAD_REQUEST, "there must be one of \"queue\", \"group\" and \"ids\"");
-	if (!j.failed && !w->dry_run && !w->reason.n)
-		jp_fail(&j, DLQ_BAD_REQUEST, "\"reason\" is needed: say why they are put back");
-	if (!j.failed && w->guard.canary_wait_ms && !w->guard.first)
-		jp_fail(&j, DLQ_BAD_REQUEST, "\"canary_wait\" goes with \"first\": how many are put back before the wait");
-	if (!jin_end(r, &j))
-		return;
-	if (w->group.n) {
-		r->u.redrive = w;
-		group_read(r, w->group, start_group);
-		return;
-	}
-	/* ids may be of any queue: only for a token without limits; others name the queue or redrive one by one */
-	if (auth_need(r, w->queue.n ? w->queue : STR("~")))
-		start(r, w, w->queue);
+	w->must_name_queue = true;
+	if (jin_begin(r, &j))
+		while (jp_key(&j, &key))
+			start_field(r, &j, jp_field(&j, key, known, ARRAY_LEN(known), &seen), &seen, w);
+	start_check(&j, seen, known, w);
+	if (jin_end(r, &j))
+		wish_allow(r, w, start);
 }
 
 static void list_done(struct http_req *r)
@@ -250,7 +252,8 @@ static void list_done(struct http_req *r)
 	jout_open(&j, '[');
 	for (int i = 0; i < n; i++) {
 		const struct store_redrive *d = &r->op.u.read_redrives.items[i];
-		if (!limited || (d->queue.n && auth_may(r, d->queue)))
+		struct str queue = limited ? redrive_queue(r, d) : STR("");
+		if (!limited || (queue.n && auth_may(r, queue)))
 			redrive_write(&j, d);
 	}
 	jout_close(&j, ']');
@@ -270,7 +273,8 @@ void api_redrive_list(struct http_req *r)
 /* Redrives of chosen ids carry no queue: only for a token without limits. */
 static bool may_see(struct http_req *r, const struct store_redrive *d)
 {
-	return auth_need(r, d->queue.n ? d->queue : STR("~"));
+	struct str queue = redrive_queue(r, d);
+	return auth_need(r, queue.n ? queue : STR("~"));
 }
 
 static void get_done(struct http_req *r)
@@ -310,6 +314,8 @@ static void items_done(struct http_req *r)
 			jout_ktime(&j, "sent_at", it->sent_at_ms);
 		if (it->outcome_at_ms)
 			jout_ktime(&j, "outcome_at", it->outcome_at_ms);
+		if (it->note.n)
+			jout_kstr(&j, "note", it->note);
 		jout_close(&j, '}');
 	}
 	jout_close(&j, ']');

@@ -156,6 +156,11 @@ bool auth_limited(struct http_req *r)
 	return engine_token_check(r->s->e, r->secret, r->route->role, STR("~"), &who, &err) != DLQ_OK;
 }
 
+void auth_refused(struct http_req *r, struct str queue)
+{
+	audit_refusal(r, queue, DLQ_FORBIDDEN);
+}
+
 bool auth_need(struct http_req *r, struct str queue)
 {
 	if (auth_may(r, queue))

@@ -85,6 +85,8 @@ void http_conn_close(struct http_conn *c)
 	}
 	tls_conn_free(c->tls);
 	c->tls = NULL;
+	/* Said outright: a process that is just being started may hold a copy of the descriptor, and then close alone leaves it watched. */
+	epoll_ctl(s->ep, EPOLL_CTL_DEL, c->fd, NULL);
 	close(c->fd);
 	c->fd = -1;
 	s->n_conns--;
@@ -227,6 +229,7 @@ static void write_head(struct http_conn *c, struct http_req *r)
 		buf_addf(b, "Content-Length: %zu\r\n", n);
 	if (r->allow[0])
 		buf_addf(b, "Allow: %s\r\n", r->allow);
+	buf_addz(b, r->more_head);
 	if (r->challenge)
 		buf_addz(b, "WWW-Authenticate: Bearer\r\n");
 	if (r->retry_after_s)

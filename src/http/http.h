@@ -91,7 +91,7 @@ enum phase {
 	PHASE_SENT     /* the answer is on its way */
 };
 
-#define QUERY_MAX 16
+#define QUERY_MAX 24 /* the most that one address knows, with FILTER_HEADERS_MAX headers */
 #define HEADERS_MAX 64
 struct pair {
 	struct str name, value;
@@ -136,6 +136,7 @@ struct http_req {
 	int status;
 	const char *type;
 	char allow[64];
+	char more_head[160];        /* further header lines, each with its end */
 	int retry_after_s;
 	bool challenge, made;
 	char made_body[MADE_LEN + 1];
@@ -149,8 +150,9 @@ struct http_req {
 		struct batch_line *lines;
 		struct change *change;
 		struct group_change *group;
-		struct store_dead_filter *filter;
-		struct redrive_wish *redrive;
+		struct wish *wish;
+		struct import *import;
+		struct expiring *expiring;
 		struct { int64_t rows; } verify;
 		struct { int64_t after; int limit; } page;
 		bool flag;
@@ -275,6 +277,7 @@ bool auth_check(struct http_req *r, struct str queue);
 bool auth_may(struct http_req *r, struct str queue);
 bool auth_limited(struct http_req *r); /* the token is limited to some queues */
 bool auth_need(struct http_req *r, struct str queue); /* as auth_may, and answers 403 */
+void auth_refused(struct http_req *r, struct str queue); /* leaves an audit row: a part of the change was refused */
 
 /* ---- query.c ---- */
 /* Strict percent-decoding into the arena. */
@@ -285,6 +288,11 @@ struct str query_get(const struct http_req *r, const char *name, bool *given);
 bool query_limit(struct http_req *r, int *limit);
 bool query_cursor_int(struct http_req *r, char kind, int64_t *n);
 bool query_cursor_text(struct http_req *r, char kind, struct str *text);
+/* A cursor whose key is a back end's own text. */
+bool query_cursor_any(struct http_req *r, char kind, struct str *text);
+/* The same of a cursor that stands in a JSON document; *n is 0 for an empty one. Answers nothing. */
+bool cursor_parse(struct arena *a, struct str cursor, char kind, int64_t *n);
+struct str cursor_make(struct arena *a, char kind, int64_t n); /* empty for 0 */
 void cursor_int(struct json_out *j, char kind, int64_t n); /* writes "next"; n 0: null */
 void cursor_text(struct json_out *j, char kind, struct str text); /* empty: null */
 
@@ -306,6 +314,11 @@ void api_dead_body(struct http_req *r);
 void api_dead_redrive(struct http_req *r);
 void api_dead_discard(struct http_req *r);
 void api_dead_restore(struct http_req *r);
+void api_dead_archive(struct http_req *r);
+void api_dead_export(struct http_req *r);
+void api_dead_import(struct http_req *r);
+void api_archive_list(struct http_req *r);
+void api_archive_get(struct http_req *r);
 void api_group_list(struct http_req *r);
 void api_group_get(struct http_req *r);
 void api_group_acknowledge(struct http_req *r);
@@ -316,6 +329,7 @@ void api_group_note(struct http_req *r);
 void api_group_merge(struct http_req *r);
 void api_group_split(struct http_req *r);
 void api_redrive_start(struct http_req *r);
+void api_redrive_preview(struct http_req *r);
 void api_redrive_list(struct http_req *r);
 void api_redrive_get(struct http_req *r);
 void api_redrive_items(struct http_req *r);
@@ -333,7 +347,13 @@ void api_healthz(struct http_req *r);
 void api_readyz(struct http_req *r);
 void api_openapi(struct http_req *r);
 void redrive_write(struct json_out *j, const struct store_redrive *d);
-void dead_write(struct json_out *j, const struct store_dead *d); /* without headers and history */
+/* The queue that all its members are of, also where its plan says so; empty: of any. In r's arena. */
+struct str redrive_queue(struct http_req *r, const struct store_redrive *d);
+/* A message header's name: 1 to 128 of a-z 0-9 . _ -; upper case is turned into lower case. */
+bool header_name(struct arena *a, struct str *name);
+void dead_write(struct http_req *r, struct json_out *j, const struct store_dead *d); /* without headers and history */
+/* "errors" and "first_error" of a scan, when there was a `where` to fail. */
+void scan_write(struct json_out *j, const struct engine_scan *scan, struct str where);
 void group_key_write(struct json_out *j, const char *key, const uint8_t fp[16]);
 /* Reads the group of that fingerprint text, then finish; false: answered 404, it is the form of none. */
 bool group_read(struct http_req *r, struct str group, void (*finish)(struct http_req *));
@@ -342,6 +362,19 @@ void receive_give_back(struct http_req *r);
 /* The answer is made: of the messages only what receive_give_back needs is kept. */
 void receive_forget_messages(struct http_req *r);
 void queue_write(struct json_out *j, const struct store_queue *q);
+
+/*
+ * What stats and metrics add to the counts of the queues: the dead letters that the token may see and whose retention ends soon.
+ * Called with a finished OP_READ_QUEUES, of which nothing is left afterwards; goes on with then(r), and r->u.expiring->n is their number.
+ */
+struct expiring {
+	int64_t n;
+	struct str *queues; /* still to be counted; an empty name: all queues */
+	int n_queues;
+	void (*then)(struct http_req *r);
+	void *user;         /* the caller's, in the request's arena */
+};
+void expiring_count(struct http_req *r, void *user, void (*then)(struct http_req *r));
 
 /* openapi.c */
 void openapi_write(const char *version, struct buf *out);

@@ -28,11 +28,54 @@ static const struct gauge gauges[] = {
 	{"dlq_queue_discarded_total", "counter", "Dead letters discarded", NULL, AT(discarded)},
 	{"dlq_queue_archived_total", "counter", "Dead letters archived", NULL, AT(archived)},
 	{"dlq_queue_duplicates_total", "counter", "Repeated sends that were not stored again", NULL, AT(duplicates)},
+	{"dlq_queue_imported_total", "counter", "Dead letters imported", NULL, AT(imported)},
 };
 
 static void one(struct buf *b, const char *name, const char *type, const char *help, int64_t v)
 {
 	buf_addf(b, "# HELP %s %s\n# TYPE %s %s\n%s %lld\n", name, help, name, type, name, (long long)v);
+}
+
+static void count_next(struct http_req *r);
+
+static void counted(struct http_req *r)
+{
+	r->u.expiring->n += r->op.u.read_expiring.n;
+	engine_op_release(&r->op);
+	count_next(r);
+}
+
+static void count_next(struct http_req *r)
+{
+	struct expiring *x = r->u.expiring;
+	if (!x->n_queues) {
+		x->then(r);
+		return;
+	}
+	memset(&r->op.u, 0, sizeof r->op.u);
+	r->op.queue = x->queues[--x->n_queues];
+	r->op.u.read_expiring.within_ms = r->s->lim.expires_soon_ms;
+	request_submit(r, OP_READ_EXPIRING, counted);
+}
+
+void expiring_count(struct http_req *r, void *user, void (*then)(struct http_req *r))
+{
+	struct expiring *x = arena_alloc(&r->arena, sizeof *x);
+	int n = r->op.u.read_queues.n;
+	x->then = then;
+	x->user = user;
+	x->queues = arena_alloc(&r->arena, (size_t)(n + 1) * sizeof *x->queues);
+	bool limited = auth_limited(r);
+	if (!limited)
+		x->queues[x->n_queues++] = STR(""); /* all at once */
+	for (int i = 0; i < n && limited; i++) {
+		const struct store_queue *q = &r->op.u.read_queues.items[i];
+		if (q->counts.dead && auth_may(r, q->name))
+			x->queues[x->n_queues++] = arena_str(&r->arena, q->name);
+	}
+	r->u.expiring = x;
+	engine_op_release(&r->op);
+	count_next(r);
 }
 
 static void queue_figures(struct http_req *r, struct buf *b)
@@ -53,6 +96,12 @@ static void queue_figures(struct http_req *r, struct buf *b)
 			buf_addf(b, "} %lld\n", (long long)v);
 		}
 	}
+}
+
+static void expiring_known(struct http_req *r)
+{
+	one(&r->out, "dlq_expires_soon", "gauge", "Dead letters whose retention ends within limits.expires_soon", r->u.expiring->n);
+	answer_bytes(r, 200, "text/plain; version=0.0.4; charset=utf-8");
 }
 
 static void metrics_done(struct http_req *r)
@@ -77,7 +126,7 @@ static void metrics_done(struct http_req *r)
 	for (int i = 2; i < 6; i++)
 		buf_addf(b, "dlq_http_responses_total{class=\"%dxx\"} %ld\n", i, atomic_load(&s->stats.by_class[i]));
 	queue_figures(r, b);
-	answer_bytes(r, 200, "text/plain; version=0.0.4; charset=utf-8");
+	expiring_count(r, NULL, expiring_known);
 }
 
 void api_metrics(struct http_req *r)

@@ -18,6 +18,21 @@ struct schema {
 #define DURATION "{\"type\":\"string\",\"examples\":[\"30s\",\"15m\",\"1h30m\"]}"
 #define RATE "{\"type\":\"string\",\"examples\":[\"100/s\",\"6000/m\"]}"
 #define STOP_AT "{\"type\":[\"integer\",\"string\"],\"examples\":[10,\"10%\"]}"
+#define MAP "{\"type\":\"object\",\"additionalProperties\":" TEXT "}"
+#define ACTION "{\"enum\":[\"redrive\",\"discard\",\"archive\",\"restore\"]}"
+#define SELECTION                                                                                                                  \
+	"\"queue\":" TEXT ",\"group\":" TEXT ",\"ids\":{\"type\":\"array\",\"minItems\":1,\"maxItems\":1000,\"items\":" TEXT "},\"filter\":" S("Filter") \
+	",\"undo\":" TEXT ",\"action\":" ACTION ",\"edit\":" S("Edit")
+#define DEAD_PROPERTIES                                                                                                             \
+	"\"dlq_id\":" TEXT ",\"queue\":" TEXT ",\"group\":" TEXT ",\"id\":" TEXT ",\"key\":" TEXT ",\"state\":{\"enum\":[\"dead\",\"redriving\",\"redriven\"," \
+	"\"discarded\",\"archived\"]},\"reason\":" TEXT ",\"attempts\":" INT ",\"redrives\":" INT ",\"error\":" S("Failure") ",\"worker\":" TEXT  \
+	",\"received_at\":" TIME ",\"first_failed_at\":" TIME ",\"last_failed_at\":" TIME ",\"died_at\":" TIME ",\"expires_at\":" TIME           \
+	",\"expires_soon\":" BOOL ",\"body_bytes\":" INT ",\"content_type\":" TEXT ",\"edited\":" BOOL ",\"redrive_id\":" TEXT ",\"imported_id\":" TEXT \
+	",\"operator\":" TEXT ",\"why\":" TEXT ",\"headers\":" MAP ",\"original_headers\":" MAP ",\"history\":" LIST(S("Attempt"))
+#define RECORD "{\"type\":\"object\",\"required\":[\"dlq_id\",\"queue\",\"id\",\"reason\"],\"properties\":{" DEAD_PROPERTIES ",\"archived_at\":" TIME \
+	",\"body\":" TEXT ",\"body_base64\":" TEXT ",\"edited_body\":" TEXT ",\"edited_body_base64\":" TEXT "}}"
+#define LINE_ERROR "{\"type\":\"object\",\"required\":[\"code\",\"detail\",\"line\"],\"properties\":{\"code\":" TEXT ",\"detail\":" TEXT ",\"line\":" INT \
+	",\"column\":" INT "}}"
 #define GROUP_PROPERTIES                                                                                                          \
 	"\"group\":" TEXT ",\"queue\":" TEXT ",\"error_type\":" TEXT ",\"message\":" TEXT ",\"sample\":" TEXT                         \
 	",\"status\":{\"enum\":[\"new\",\"acknowledged\",\"muted\",\"resolved\",\"regressed\"]},\"status_at\":" TIME ",\"dead\":" INT      \
@@ -35,9 +50,7 @@ static const struct schema schemas[] = {
 	              ",\"body_base64\":" TEXT ",\"content_type\":" TEXT ",\"headers\":{\"type\":\"object\",\"additionalProperties\":" TEXT
 	              "},\"delay\":" DURATION ",\"ttl\":" DURATION "}}"},
 	{"BatchResults", "{\"type\":\"object\",\"required\":[\"results\"],\"properties\":{\"results\":"
-	                 LIST("{\"type\":\"object\",\"properties\":{\"id\":" TEXT ",\"duplicate\":" BOOL ",\"error\":{\"type\":\"object\","
-	                 "\"required\":[\"code\",\"detail\",\"line\"],\"properties\":{\"code\":" TEXT ",\"detail\":" TEXT ",\"line\":" INT
-	                 ",\"column\":" INT "}}}}") "}}"},
+	                 LIST("{\"type\":\"object\",\"properties\":{\"id\":" TEXT ",\"duplicate\":" BOOL ",\"error\":" LINE_ERROR "}}") "}}"},
 	{"Receive", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"max\":{\"type\":\"integer\",\"minimum\":1,"
 	            "\"maximum\":1000,\"default\":1},\"wait\":" DURATION ",\"visibility_timeout\":" DURATION ",\"worker\":" TEXT
 	            ",\"worker_version\":" TEXT "}}"},
@@ -66,15 +79,19 @@ static const struct schema schemas[] = {
 	{"QueuePage", PAGE("Queue")},
 	{"Attempt", "{\"type\":\"object\",\"properties\":{\"attempt\":" INT ",\"redrive\":" INT ",\"at\":" TIME ",\"outcome\":" TEXT
 	            ",\"error\":" S("Failure") ",\"worker\":" TEXT ",\"worker_version\":" TEXT ",\"retry_at\":" TIME "}}"},
-	{"DeadLetter", "{\"type\":\"object\",\"required\":[\"dlq_id\",\"queue\",\"id\",\"state\",\"reason\",\"attempts\"],\"properties\":{\"dlq_id\":"
-	               TEXT ",\"queue\":" TEXT ",\"group\":" TEXT ",\"id\":" TEXT ",\"key\":" TEXT ",\"state\":{\"enum\":[\"dead\",\"redriving\",\"redriven\","
-	               "\"discarded\"]},\"reason\":" TEXT ",\"attempts\":" INT ",\"redrives\":" INT ",\"error\":" S("Failure") ",\"worker\":" TEXT
-	               ",\"received_at\":" TIME ",\"first_failed_at\":" TIME ",\"last_failed_at\":" TIME ",\"died_at\":" TIME ",\"body_bytes\":" INT
-	               ",\"content_type\":" TEXT ",\"edited\":" BOOL ",\"redrive_id\":" TEXT ",\"operator\":" TEXT ",\"why\":" TEXT
-	               ",\"headers\":{\"type\":\"object\",\"additionalProperties\":" TEXT "},\"expires_at\":" TIME ",\"history\":" LIST(S("Attempt")) "}}"},
-	{"DeadLetterPage", PAGE("DeadLetter")},
+	{"DeadLetter", "{\"type\":\"object\",\"required\":[\"dlq_id\",\"queue\",\"id\",\"state\",\"reason\",\"attempts\"],\"properties\":{" DEAD_PROPERTIES "}}"},
+	{"DeadLetterPage", "{\"type\":\"object\",\"required\":[\"items\",\"next\",\"scanned\"],\"properties\":{\"items\":" LIST(S("DeadLetter"))
+	                   ",\"next\":{\"type\":[\"string\",\"null\"]},\"scanned\":" INT ",\"errors\":" INT ",\"first_error\":" TEXT "}}"},
+	{"Record", RECORD},
+	{"ArchivedRecord", RECORD},
+	{"ImportResults", "{\"type\":\"object\",\"required\":[\"imported\",\"results\"],\"properties\":{\"imported\":" INT ",\"results\":"
+	                  LIST("{\"type\":\"object\",\"properties\":{\"dlq_id\":" TEXT ",\"queue\":" TEXT ",\"exists\":" BOOL ",\"error\":" LINE_ERROR "}}") "}}"},
+	{"ArchiveEntry", "{\"type\":\"object\",\"required\":[\"dlq_id\",\"queue\",\"id\",\"state\",\"reason\",\"file\"],\"properties\":{\"dlq_id\":" TEXT
+	                 ",\"queue\":" TEXT ",\"id\":" TEXT ",\"key\":" TEXT ",\"state\":" TEXT ",\"reason\":" TEXT ",\"error_type\":" TEXT
+	                 ",\"died_at\":" TIME ",\"archived_at\":" TIME ",\"file\":" TEXT "}}"},
+	{"ArchivePage", PAGE("ArchiveEntry")},
 	{"Reason", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"reason\"],\"properties\":{\"reason\":" TEXT "}}"},
-	{"DeadState", "{\"type\":\"object\",\"properties\":{\"dlq_id\":" TEXT ",\"state\":{\"enum\":[\"discarded\",\"dead\"]}}}"},
+	{"DeadState", "{\"type\":\"object\",\"properties\":{\"dlq_id\":" TEXT ",\"state\":{\"enum\":[\"discarded\",\"archived\",\"dead\"]}}}"},
 	{"Diagnosis", "{\"type\":\"object\",\"required\":[\"kind\",\"confidence\",\"evidence\",\"advice\"],\"properties\":{\"kind\":{\"enum\":"
 	              "[\"poison\",\"outage\",\"flaky\",\"bad_deploy\",\"unknown\"]},\"confidence\":{\"type\":\"integer\",\"minimum\":0,"
 	              "\"maximum\":100},\"evidence\":" LIST(TEXT) ",\"advice\":" TEXT "}}"},
@@ -91,21 +108,38 @@ static const struct schema schemas[] = {
 	{"GroupNote", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"reason\":" TEXT ",\"note\":" TEXT ",\"owner\":" TEXT "}}"},
 	{"GroupMerge", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"into\"],\"properties\":{\"reason\":" TEXT
 	               ",\"into\":" TEXT "}}"},
+	{"Filter", "{\"type\":\"object\",\"additionalProperties\":false,\"minProperties\":1,\"properties\":{\"queue\":" TEXT ",\"group\":" TEXT
+	           ",\"reason\":" TEXT ",\"error_type\":" TEXT ",\"key\":" TEXT ",\"id\":" TEXT ",\"headers\":{\"type\":\"object\",\"maxProperties\":8,"
+	           "\"additionalProperties\":" TEXT "},\"redrive\":" TEXT ",\"from\":" TIME ",\"to\":" TIME ",\"expires_within\":" DURATION
+	           ",\"text\":{\"type\":\"string\",\"maxLength\":1024},\"where\":{\"type\":\"string\",\"description\":\"a jq program\"}}}"},
+	{"Edit", "{\"type\":\"object\",\"additionalProperties\":false,\"minProperties\":1,\"properties\":{\"jq\":{\"type\":\"string\",\"description\":\"a jq "
+	         "program over the JSON body\"},\"from\":{\"enum\":[\"original\",\"edited\"]},\"set_headers\":{\"type\":\"object\",\"maxProperties\":64,\"additionalProperties\":" TEXT
+	         "},\"remove_headers\":{\"type\":\"array\",\"maxItems\":64,\"items\":" TEXT "}}}"},
 	{"RedriveOne", "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"reason\"],\"properties\":{\"reason\":" TEXT ",\"body\":" TEXT
-	               ",\"body_base64\":" TEXT ",\"override\":" BOOL "}}"},
-	{"RedriveStart", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"queue\":" TEXT
-	                 ",\"ids\":{\"type\":\"array\",\"maxItems\":1000,\"items\":" TEXT "},\"group\":" TEXT ",\"reason\":" TEXT
+	               ",\"body_base64\":" TEXT ",\"edit\":" S("Edit") ",\"to\":" TEXT ",\"override\":" BOOL "}}"},
+	{"RedriveStart", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{" SELECTION ",\"to\":" TEXT ",\"reason\":" TEXT
 	                 ",\"dry_run\":" BOOL ",\"first\":{\"type\":\"integer\",\"minimum\":1},\"canary_wait\":" DURATION ",\"rate\":" RATE
 	                 ",\"stop_at\":" STOP_AT ",\"override\":" BOOL "}}"},
-	{"Redrive", "{\"type\":\"object\",\"properties\":{\"redrive_id\":" TEXT ",\"queue\":" TEXT ",\"group\":" TEXT
-	            ",\"state\":{\"enum\":[\"running\",\"paused\",\"done\",\"cancelled\",\"halted\"]},\"phase\":{\"enum\":[\"canary\",\"waiting\","
-	            "\"ramp\"]},\"halted_why\":" TEXT ",\"first\":" INT ",\"canary_wait\":" DURATION ",\"rate\":" RATE ",\"stop_at\":" STOP_AT
-	            ",\"cancelled\":" INT ",\"operator\":" TEXT ",\"reason\":" TEXT ",\"total\":" INT ",\"sent\":" INT ",\"skipped\":" INT
-	            ",\"succeeded\":" INT ",\"failed_again\":" INT ",\"started_at\":" TIME ",\"ended_at\":" TIME "}}"},
+	{"RedrivePreview", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{" SELECTION ",\"limit\":{\"type\":\"integer\",\"minimum\":0,"
+	                   "\"maximum\":100,\"default\":5},\"cursor\":" TEXT "}}"},
+	{"Preview", "{\"type\":\"object\",\"required\":[\"looked\",\"selected\",\"changed\",\"unchanged\",\"failed\",\"over_limit\",\"items\",\"next\"],"
+	            "\"properties\":{\"looked\":" INT ",\"selected\":" INT ",\"changed\":" INT ",\"unchanged\":" INT ",\"failed\":" INT
+	            ",\"over_limit\":" INT ",\"errors\":" INT ",\"first_error\":" TEXT ",\"next\":{\"type\":[\"string\",\"null\"]},\"items\":"
+	            LIST("{\"type\":\"object\",\"required\":[\"dlq_id\",\"id\",\"queue\"],\"properties\":{\"dlq_id\":" TEXT ",\"id\":" TEXT ",\"queue\":" TEXT
+	                 ",\"error\":" TEXT ",\"over_limit\":" BOOL ",\"changes\":"
+	                 LIST("{\"type\":\"object\",\"properties\":{\"path\":" TEXT ",\"old\":" TEXT ",\"new\":" TEXT "}}")
+	                 ",\"more_changes\":" INT ",\"headers_set\":" MAP ",\"headers_removed\":" LIST(TEXT) ",\"warning\":" TEXT "}}") "}}"},
+	{"Redrive", "{\"type\":\"object\",\"properties\":{\"redrive_id\":" TEXT ",\"action\":" ACTION ",\"queue\":" TEXT ",\"group\":" TEXT
+	            ",\"selection\":" TEXT ",\"to\":" TEXT ",\"state\":{\"enum\":[\"running\",\"paused\",\"done\",\"cancelled\",\"halted\"]}"
+	            ",\"phase\":{\"enum\":[\"selecting\",\"canary\",\"waiting\",\"ramp\"]},\"halted_why\":" TEXT ",\"first\":" INT ",\"canary_wait\":" DURATION
+	            ",\"rate\":" RATE ",\"stop_at\":" STOP_AT ",\"operator\":" TEXT ",\"reason\":" TEXT ",\"total\":" INT ",\"looked\":" INT
+	            ",\"edited\":{\"type\":\"object\",\"properties\":{\"changed\":" INT ",\"unchanged\":" INT ",\"failed\":" INT "}},\"sent\":" INT
+	            ",\"skipped\":" INT ",\"cancelled\":" INT ",\"succeeded\":" INT ",\"failed_again\":" INT ",\"started_at\":" TIME
+	            ",\"ended_at\":" TIME "}}"},
 	{"RedrivePage", PAGE("Redrive")},
 	{"RedriveItem", "{\"type\":\"object\",\"required\":[\"dlq_id\",\"state\"],\"properties\":{\"dlq_id\":" TEXT ",\"state\":{\"enum\":"
 	                "[\"selected\",\"sent\",\"succeeded\",\"failed_again\",\"unknown\",\"skipped\",\"cancelled\"]},\"sent_at\":" TIME
-	                ",\"outcome_at\":" TIME "}}"},
+	                ",\"outcome_at\":" TIME ",\"note\":" TEXT "}}"},
 	{"RedriveItemPage", PAGE("RedriveItem")},
 	{"AuditRow", "{\"type\":\"object\",\"properties\":{\"n\":" INT ",\"at\":" TIME ",\"operator\":" TEXT ",\"action\":" TEXT ",\"queue\":" TEXT
 	             ",\"target\":" TEXT ",\"reason\":" TEXT ",\"outcome\":" TEXT ",\"detail\":" TEXT ",\"hash\":" TEXT "}}"},
@@ -127,7 +161,7 @@ static void content(struct json_out *j, const struct route *r, const char *schem
 {
 	const char *type = strcmp(schema, "bytes") == 0 ? "application/octet-stream"
 	                   : strcmp(schema, "text") == 0 ? "text/plain"
-	                   : strcmp(schema, "BatchLine") == 0 ? "application/x-ndjson" : "application/json";
+	                   : strcmp(schema, "BatchLine") == 0 || strcmp(schema, "Record") == 0 ? "application/x-ndjson" : "application/json";
 	char ref[80] = "#/components/schemas/";
 	(void)r;
 	jout_key(j, "content");
@@ -171,7 +205,12 @@ static void parameters(struct json_out *j, const struct route *r)
 	for (const char *p = r->query; p && *p;) {
 		size_t n = strcspn(p, " ");
 		struct str word = {p, n};
-		parameter(j, word, "query", false, str_eqz(word, "limit") ? "integer" : str_eqz(word, "original") || str_eqz(word, "dead") ? "boolean" : "string");
+		if (str_eqz(word, "header")) {
+			jout_raw(j, STR("{\"name\":\"header\",\"in\":\"query\",\"required\":false,\"explode\":true,\"schema\":{\"type\":\"array\",\"maxItems\":8,"
+			                "\"items\":" TEXT "},\"description\":\"name=value\"}"));
+		} else {
+			parameter(j, word, "query", false, str_eqz(word, "limit") ? "integer" : str_eqz(word, "original") || str_eqz(word, "dead") ? "boolean" : "string");
+		}
 		p += n + strspn(p + n, " ");
 	}
 	if (r->body == BODY_MESSAGE)
@@ -191,6 +230,10 @@ static void responses(struct json_out *j, const struct route *r)
 		jout_kz(j, "description", p[0] == '2' ? "Success" : "Refused, with the same document");
 		if (r->answer)
 			content(j, r, r->answer);
+		if (r->op == OP_EXPORT) {
+			jout_key(j, "headers");
+			jout_raw(j, STR("{\"Dlq-Next\":{\"schema\":" TEXT "},\"Dlq-Scanned\":{\"schema\":" INT "},\"Dlq-Errors\":{\"schema\":" INT "}}"));
+		}
 		jout_close(j, '}');
 		p += 3 + (p[3] == ' ');
 	}

@@ -98,7 +98,11 @@ bool query_parse(struct http_req *r, struct str raw)
 			return false;
 		bool twice;
 		query_get(r, arena_str(&r->arena, q.name).p, &twice);
-		if (twice || r->n_query == QUERY_MAX) {
+		if (r->n_query == QUERY_MAX) {
+			answer_problem(r, DLQ_BAD_REQUEST, "more than %d query parameters", QUERY_MAX);
+			return false;
+		}
+		if (twice && !str_eqz(q.name, "header")) {
 			answer_problem(r, DLQ_BAD_REQUEST, "the query parameter \"" STR_FMT "\" is there twice", STR_ARG(q.name));
 			return false;
 		}
@@ -149,16 +153,13 @@ bool query_limit(struct http_req *r, int *limit)
 	return true;
 }
 
-/* A cursor is base64url of '1' (version), a letter for the list it belongs to, and the key. */
-static bool cursor_read(struct http_req *r, char kind, struct str *key)
+#define CURSOR_KEY_MAX 700 /* bytes of a key */
+
+/* A cursor is base64url of '1' (version), a letter for the list it belongs to, and the key. False: not one. */
+static bool cursor_decode(struct arena *a, struct str s, char kind, struct str *key)
 {
-	bool given;
-	struct str s = query_get(r, "cursor", &given);
-	*key = STR("");
-	if (!given)
-		return true;
 	struct buf text = {.max = 1024}, bytes = {.max = 1024};
-	bool ok = s.n > 0 && s.n < 400;
+	bool ok = s.n > 0 && s.n < 1000;
 	for (size_t i = 0; ok && i < s.n; i++) {
 		ok = s.p[i] != '+' && s.p[i] != '/' && s.p[i] != '=';
 		buf_addc(&text, s.p[i] == '-' ? '+' : s.p[i] == '_' ? '/' : s.p[i]);
@@ -167,56 +168,81 @@ static bool cursor_read(struct http_req *r, char kind, struct str *key)
 		buf_addc(&text, '=');
 	ok = ok && base64_decode(buf_str(&text), &bytes) && bytes.n > 2 && bytes.p[0] == '1' && bytes.p[1] == kind;
 	if (ok)
-		*key = arena_str(&r->arena, (struct str){bytes.p + 2, bytes.n - 2});
-	else
-		answer_problem(r, DLQ_BAD_REQUEST, "the cursor is not one of this list; give the \"next\" of its last page");
+		*key = arena_str(a, (struct str){bytes.p + 2, bytes.n - 2});
 	buf_release(&text);
 	buf_release(&bytes);
 	return ok;
 }
 
-bool query_cursor_int(struct http_req *r, char kind, int64_t *n)
+static bool cursor_refuse(struct http_req *r)
+{
+	answer_problem(r, DLQ_BAD_REQUEST, "the cursor is not one of this list; give the \"next\" of its last page");
+	return false;
+}
+
+bool query_cursor_any(struct http_req *r, char kind, struct str *text)
+{
+	bool given;
+	struct str s = query_get(r, "cursor", &given);
+	*text = STR("");
+	return !given || cursor_decode(&r->arena, s, kind, text) || cursor_refuse(r);
+}
+
+bool cursor_parse(struct arena *a, struct str cursor, char kind, int64_t *n)
 {
 	struct str key;
 	*n = 0;
-	if (!cursor_read(r, kind, &key))
-		return false;
-	if (key.n && (!digits(key, INT64_MAX, n) || *n < 1)) {
-		answer_problem(r, DLQ_BAD_REQUEST, "the cursor is not one of this list; give the \"next\" of its last page");
-		return false;
-	}
-	return true;
+	return !cursor.n || (cursor_decode(a, cursor, kind, &key) && digits(key, INT64_MAX, n) && *n >= 1);
+}
+
+bool query_cursor_int(struct http_req *r, char kind, int64_t *n)
+{
+	bool given;
+	struct str s = query_get(r, "cursor", &given);
+	*n = 0;
+	return !given || (s.n && cursor_parse(&r->arena, s, kind, n)) || cursor_refuse(r);
 }
 
 bool query_cursor_text(struct http_req *r, char kind, struct str *text)
 {
-	if (!cursor_read(r, kind, text))
-		return false;
-	if (text->n && queue_name_check(*text)) {
-		answer_problem(r, DLQ_BAD_REQUEST, "the cursor is not one of this list; give the \"next\" of its last page");
-		return false;
-	}
-	return true;
+	return query_cursor_any(r, kind, text) && (!text->n || !queue_name_check(*text) || cursor_refuse(r));
 }
 
-void cursor_text(struct json_out *j, char kind, struct str text)
+static struct str cursor_encode(struct arena *a, char kind, struct str key)
 {
-	if (!text.n) {
-		jout_kz(j, "next", NULL);
-		return;
-	}
 	struct buf plain = {.max = 1024}, coded = {.max = 2048};
+	if (!key.n || key.n > CURSOR_KEY_MAX)
+		return STR("");
 	buf_addc(&plain, '1');
 	buf_addc(&plain, kind);
-	buf_adds(&plain, text);
+	buf_adds(&plain, key);
 	base64_encode(buf_str(&plain), &coded);
 	while (coded.n && coded.p[coded.n - 1] == '=')
 		coded.n--;
 	for (size_t i = 0; i < coded.n; i++)
 		coded.p[i] = coded.p[i] == '+' ? '-' : coded.p[i] == '/' ? '_' : coded.p[i];
-	jout_kstr(j, "next", buf_str(&coded));
+	struct str out = arena_str(a, buf_str(&coded));
 	buf_release(&plain);
 	buf_release(&coded);
+	return out;
+}
+
+struct str cursor_make(struct arena *a, char kind, int64_t n)
+{
+	char text[24];
+	snprintf(text, sizeof text, "%lld", (long long)n);
+	return n > 0 ? cursor_encode(a, kind, str_of(text)) : STR("");
+}
+
+void cursor_text(struct json_out *j, char kind, struct str text)
+{
+	struct arena a = {0};
+	struct str s = cursor_encode(&a, kind, text);
+	if (s.n)
+		jout_kstr(j, "next", s);
+	else
+		jout_kz(j, "next", NULL);
+	arena_release(&a);
 }
 
 void cursor_int(struct json_out *j, char kind, int64_t n)

@@ -112,7 +112,7 @@ void request_free(struct http_req *r)
 	r->answered = r->close_after = r->body_too_large = r->is_change = r->is_head = false;
 	r->challenge = r->made = r->in_value = false;
 	r->out_at = 0;
-	r->allow[0] = '\0';
+	r->allow[0] = r->more_head[0] = '\0';
 	r->body_declared = r->out_counted = 0;
 	r->body_seen = r->body_limit = r->head_bytes = 0;
 	r->n_query = r->n_headers = r->head_lines = r->n_lines = 0;
@@ -449,6 +449,8 @@ static void request_head(struct http_req *r, const char *method)
 			answer_problem(r, code, "there is no such address; GET /v1/openapi.json lists them");
 		return;
 	}
+	if (r->route->op == OP_PREVIEW)
+		r->is_change = false; /* a POST for its document alone */
 	check_rights(r, param);
 	if (!r->answered && r->head_error)
 		answer_problem(r, DLQ_BAD_REQUEST, "%s", r->head_error);

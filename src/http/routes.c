@@ -8,6 +8,9 @@
 #define ADMIN ACCESS_TOKEN, ROLE_ADMIN
 #define OPEN ACCESS_OPEN, ROLE_VIEWER
 
+/* What GET /v1/dead-letters and its export know. */
+#define FILTERS "queue group state id key reason error_type header redrive from to expires_within text where limit cursor"
+
 /* The busiest first: the router takes the first that fits. */
 const struct route routes[] = {
 	{"POST", "/v1/queues/{queue}/messages", OPERATOR, BODY_MESSAGE, OP_SEND, api_send, NULL,
@@ -35,7 +38,11 @@ const struct route routes[] = {
 	 "End a pause", "Nothing", "Queue", "200"},
 
 	{"GET", "/v1/dead-letters", VIEWER, BODY_NONE, OP_READ_DEAD_LIST, api_dead_list,
-	 "queue group state id key reason error_type from to limit cursor", "List dead letters, newest first", NULL, "DeadLetterPage", "200"},
+	 FILTERS, "List dead letters, newest first", NULL, "DeadLetterPage", "200"},
+	{"GET", "/v1/dead-letters/export", VIEWER, BODY_NONE, OP_EXPORT, api_dead_export,
+	 FILTERS, "Full records, one a line; Dlq-Next goes on", NULL, "Record", "200"},
+	{"POST", "/v1/dead-letters/import", OPERATOR, BODY_BATCH, OP_IMPORT, api_dead_import, "queue reason",
+	 "Put up to 1000 records of an export or of the archive back, one a line", "Record", "ImportResults", "200"},
 	{"GET", "/v1/dead-letters/{id}", VIEWER, BODY_NONE, OP_READ_DEAD, api_dead_get, NULL,
 	 "Show a dead letter with its history", NULL, "DeadLetter", "200"},
 	{"GET", "/v1/dead-letters/{id}/body", VIEWER, BODY_NONE, OP_READ_BODY, api_dead_body, "original",
@@ -44,8 +51,10 @@ const struct route routes[] = {
 	 "Put one dead letter back, edited if a body is given", "RedriveOne", "Redrive", "202"},
 	{"POST", "/v1/dead-letters/{id}/discard", OPERATOR, BODY_JSON, OP_DISCARD, api_dead_discard, NULL,
 	 "Drop a dead letter; its record stays", "Reason", "DeadState", "200"},
+	{"POST", "/v1/dead-letters/{id}/archive", OPERATOR, BODY_JSON, OP_GIVE_UP, api_dead_archive, NULL,
+	 "Give a dead letter up; it stays listed as archived until its retention has passed", "Reason", "DeadState", "200"},
 	{"POST", "/v1/dead-letters/{id}/restore", OPERATOR, BODY_JSON, OP_RESTORE, api_dead_restore, NULL,
-	 "Take a discard back: dead again, until its retention has passed", "Reason", "DeadState", "200"},
+	 "Take a discard or an archive back: dead again, until its retention has passed", "Reason", "DeadState", "200"},
 
 	{"GET", "/v1/groups", VIEWER, BODY_NONE, OP_READ_GROUPS, api_group_list, "queue status dead limit cursor",
 	 "List groups of failures, those that failed last first", NULL, "GroupPage", "200"},
@@ -67,7 +76,9 @@ const struct route routes[] = {
 	 "End its merge", "GroupReason", "GroupFull", "200"},
 
 	{"POST", "/v1/redrives", OPERATOR, BODY_JSON, OP_REDRIVE, api_redrive_start, NULL,
-	 "Put back a queue's or a group's dead letters, or chosen ones; guarded", "RedriveStart", "Redrive", "202 200"},
+	 "Put back, discard, archive or restore what is chosen; guarded", "RedriveStart", "Redrive", "202 200"},
+	{"POST", "/v1/redrives/preview", VIEWER, BODY_JSON, OP_PREVIEW, api_redrive_preview, NULL,
+	 "What a redrive would take and change: a bounded step that changes nothing", "RedrivePreview", "Preview", "200"},
 	{"GET", "/v1/redrives", VIEWER, BODY_NONE, OP_READ_REDRIVES, api_redrive_list, "limit cursor",
 	 "List redrives, newest first", NULL, "RedrivePage", "200"},
 	{"GET", "/v1/redrives/{id}", VIEWER, BODY_NONE, OP_READ_REDRIVE, api_redrive_get, NULL,
@@ -80,6 +91,11 @@ const struct route routes[] = {
 	 "Go on with a paused redrive, or past a halt", "Nothing", "Redrive", "200"},
 	{"POST", "/v1/redrives/{id}/cancel", OPERATOR, BODY_JSON, OP_REDRIVE_CONTROL, api_redrive_cancel, NULL,
 	 "End a redrive; what was put back stays so", "Nothing", "Redrive", "200"},
+
+	{"GET", "/v1/archive", VIEWER, BODY_NONE, OP_READ_ARCHIVE, api_archive_list, "queue id from to limit cursor",
+	 "List what reached the end of its retention, newest day first", NULL, "ArchivePage", "200"},
+	{"GET", "/v1/archive/{id}", VIEWER, BODY_NONE, OP_READ_ARCHIVED, api_archive_get, NULL,
+	 "A record of the archive as it stands there", NULL, "ArchivedRecord", "200"},
 
 	{"GET", "/v1/audit", VIEWER, BODY_NONE, OP_READ_AUDIT, api_audit_list, "limit cursor",
 	 "Who did what, newest first", NULL, "AuditPage", "200"},
@@ -138,6 +154,8 @@ const struct route *route_find(struct str method, struct str path, struct str *p
 			return r;
 		}
 		*code = DLQ_METHOD;
+		if (strstr(allow, r->method))
+			continue; /* two patterns fit */
 		const char *words[] = {n ? ", " : "", r->method, strcmp(r->method, "GET") == 0 ? ", HEAD" : ""};
 		for (size_t w = 0; w < ARRAY_LEN(words); w++) {
 			size_t len = strlen(words[w]);

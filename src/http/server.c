@@ -320,6 +320,7 @@ static void limits_default(struct http_limits *l)
 		{&l->max_message_bytes, 1 << 20}, {&l->max_batch_bytes, 16 << 20}, {&l->max_header_bytes, 16 << 10},
 		{&l->max_headers, 64}, {&l->max_connections, 12000}, {&l->idle_timeout_ms, 60000}, {&l->request_timeout_ms, 30000},
 		{&l->max_waiting_operations, 20000}, {&l->max_waiting_bytes, 64 << 20}, {&l->drain_timeout_ms, 10000},
+		{&l->expires_soon_ms, (int64_t)3 * 86400000},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(defaults); i++)
 		if (*defaults[i].field <= 0)

@@ -15,6 +15,7 @@ struct http_limits {
 	int64_t idle_timeout_ms, request_timeout_ms;
 	int64_t max_waiting_operations, max_waiting_bytes; /* the engine's; here max_waiting_bytes bounds request bodies held */
 	int64_t drain_timeout_ms;
+	int64_t expires_soon_ms;                           /* the engine's; what stats and metrics count */
 };
 
 struct http_options {

@@ -275,8 +275,8 @@ enum dlq_code dlq_redrive(struct dlq *d, const char *queue, const char *const *d
 	struct str *ids = mem_array(n_ids + 1, sizeof(*ids));
 	for (size_t i = 0; i < n_ids; i++)
 		ids[i] = str_of(dlq_ids[i]);
-	op.u.redrive.ids = ids;
-	op.u.redrive.n_ids = (int)n_ids;
+	op.u.redrive.sel.ids = ids;
+	op.u.redrive.sel.n_ids = (int)n_ids;
 	op.u.redrive.reason = str_of(reason);
 	enum dlq_code c = call(d, &op, err);
 	if (!c && count)
@@ -312,7 +312,7 @@ enum dlq_code dlq_dead_letters(struct dlq *d, const char *queue, int limit,
 		buf_clear(&buf);
 		jout_init(&j, &buf);
 		jout_open(&j, '{');
-		record_members(&j, item);
+		record_members(&j, item, d->clock, 0);
 		jout_close(&j, '}');
 		buf_addc(&buf, '\0');
 		if (!visit(item->dlq_id, buf.p, arg))

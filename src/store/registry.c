@@ -64,6 +64,25 @@ enum dlq_code store_id_seq(struct str id, int64_t *seq, struct dlq_err *err)
 	return DLQ_OK;
 }
 
+static const char *const action_names[] = {"redrive", "discard", "archive", "restore"};
+
+const char *redrive_action_name(enum redrive_action a)
+{
+	ASSERT(a >= 0 && a < ACTION_COUNT);
+	return action_names[a];
+}
+
+bool redrive_action_parse(struct str s, enum redrive_action *out)
+{
+	for (int i = 0; i < ACTION_COUNT; i++) {
+		if (str_eqz(s, action_names[i])) {
+			*out = (enum redrive_action)i;
+			return true;
+		}
+	}
+	return false;
+}
+
 const char *item_state_name(enum item_state s)
 {
 	static const char *const names[] = {"selected", "sent", "succeeded", "failed_again", "unknown", "skipped", "cancelled"};

@@ -51,7 +51,7 @@ struct store_counts {
 	int64_t redriving;  /* dead letters put back whose outcome is not known yet */
 	int64_t bytes;      /* payload bytes of ready + held + leased */
 	/* totals since the queue was made */
-	int64_t sent, done, failed_attempts, died, redriven, discarded, archived, duplicates; /* redriven: done after a redrive */
+	int64_t sent, done, failed_attempts, died, redriven, discarded, archived, duplicates, imported; /* redriven: done after a redrive; archived: given up, or at the end of retention */
 };
 
 struct store_queue {
@@ -138,7 +138,10 @@ struct store_dead {
 	int64_t received_at_ms, first_failed_at_ms, last_failed_at_ms, died_at_ms, state_at_ms;
 	struct str error_type, message, worker; /* of the last attempt */
 	int64_t body_bytes;
-	bool edited;                  /* a redrive replaced the body; the original is kept */
+	bool edited;                  /* a redrive replaced body or headers; the originals are kept */
+	struct str edited_headers;    /* what is delivered instead of `headers`; empty: those are */
+	struct str imported_id;       /* the dlq_id it had where it was exported; empty: it died here */
+	struct str body;              /* only with store_dead_filter.with_body: the one to be delivered */
 	struct str redrive_id;        /* last redrive it was in, or empty */
 	struct str operator, why;     /* of the last discard or redrive */
 	int64_t expires_due;          /* schedule time at which retention ends */
@@ -146,18 +149,30 @@ struct store_dead {
 	uint8_t group_fp[16];
 };
 
+/* name in lower case; both equal byte for byte. */
+struct store_header { struct str name, value; };
+#define FILTER_HEADERS_MAX 8
+
+/* All that is given holds. The narrowest index leads; the rest is looked at row by row, within the limits. */
 struct store_dead_filter {
 	int64_t queue_id;     /* 0: all queues */
 	int64_t group_id;     /* 0: any; with the groups merged into it */
 	int state;            /* enum dead_state, -1: any */
-	struct str message_id;/* empty: any */
+	struct str message_id;/* of the message, or the dlq_id it had before an import; empty: any */
 	struct str key;       /* empty: any; with queue_id */
-	struct str error_type;/* empty: any; scanned in bounded steps */
+	struct str error_type;/* empty: any; indexed */
+	const struct store_header *headers; int n_headers; /* of the headers to be delivered; indexed */
+	int64_t redrive_n;    /* members of this redrive, the last they were in; 0: any; indexed */
 	int reason;           /* -1: any; scanned */
 	int64_t died_from_ms, died_to_ms; /* wall; 0: open */
+	int64_t expires_before; /* schedule time: retention ends before it; 0: any; scanned */
+	struct str text;      /* the body to be delivered holds these bytes; empty: any; scanned */
+	bool with_body;       /* items carry their bodies */
 	int64_t before_no;    /* page key: died_no below this; 0: from the newest */
 	int limit;            /* 1 to 1000 */
 	int scan_limit;       /* rows looked at, at most; 0: 10000 */
+	int64_t scan_bytes;   /* body bytes looked at or given, at most (one row always is); 0: 8 MiB */
+	int64_t scan_us;      /* time, at most; 0: 1 s */
 };
 struct store_dead_page {
 	struct store_dead *items;
@@ -216,6 +231,14 @@ struct store_group_worker { struct str worker, version; int64_t failures; int64_
 /* ---------- redrive ---------- */
 
 enum redrive_state { REDRIVE_RUNNING, REDRIVE_PAUSED, REDRIVE_DONE, REDRIVE_CANCELLED, REDRIVE_HALTED, REDRIVE_STATE_COUNT };
+/*
+ * What the job does with its members. Only REDRIVE puts back and waits for outcomes; the others are done with a member at once, which
+ * then counts as sent and succeeded. Which states they take: REDRIVE dead (and archived ones with override), DISCARD and ARCHIVE dead,
+ * RESTORE discarded and archived.
+ */
+enum redrive_action { ACTION_REDRIVE, ACTION_DISCARD, ACTION_ARCHIVE, ACTION_RESTORE, ACTION_COUNT };
+const char *redrive_action_name(enum redrive_action a);
+bool redrive_action_parse(struct str s, enum redrive_action *out);
 enum item_state { ITEM_SELECTED, ITEM_SENT, ITEM_SUCCEEDED, ITEM_FAILED_AGAIN, ITEM_UNKNOWN, ITEM_SKIPPED, ITEM_CANCELLED, ITEM_STATE_COUNT };
 const char *item_state_name(enum item_state s);
 
@@ -233,6 +256,7 @@ struct store_redrive_item {
 	char dlq_id[ULID_LEN + 1];
 	enum item_state state;
 	int64_t sent_at_ms, outcome_at_ms;
+	struct str note;          /* ITEM_SKIPPED: why; may be empty */
 };
 const char *redrive_state_name(enum redrive_state s);
 
@@ -240,6 +264,11 @@ const char *redrive_state_name(enum redrive_state s);
  * The members are fixed when it starts (invariant 9): chosen ids, written as items at once, or a whole queue: every dead
  * letter of it with died_no <= until_no, found step by step without being listed beforehand. One that dies again gets a
  * higher died_no and so is no member.
+ *
+ * A planned one (`plan` not empty) takes those that a filter chooses among the dead letters with died_no <= until_no, or edits its
+ * members. What a filter looks at does not change while died_no stays, so which ones they are is fixed at the start, too. The engine
+ * looks at them from until_no downwards and hands over what it picked, step by step, with redrive_pick; nothing is put back
+ * before plan_next is 0. Its items have their died_no as `ord`. queue_id and group_id of its row are 0: what chooses is the plan.
  */
 struct store_redrive {
 	char redrive_id[ULID_LEN + 1];
@@ -259,6 +288,51 @@ struct store_redrive {
 	struct str halted_why;    /* REDRIVE_HALTED: what stopped it, with numbers */
 	int64_t canary_until;     /* schedule time; the canary's wait ends then; 0: not waiting */
 	int64_t cancelled;        /* members not put back because it was cancelled */
+	enum redrive_action action;
+	int64_t to_queue_id;      /* ACTION_REDRIVE: the destination, 0: each its own queue */
+	struct str to_queue;      /* its name */
+	bool override_limit;      /* also those whose max_redrives is used up */
+	struct str plan;          /* the selection and the edit as canonical JSON (engine/plan.h); empty: not planned */
+	int64_t plan_next;        /* candidates below this died_no are still to be looked at; 0: all were */
+	int64_t looked;           /* candidates looked at */
+	int64_t changed, unchanged, edit_failed; /* members with an edit: what it did; the failed ones are skipped */
+};
+
+/* One member that the plan picked. */
+struct store_redrive_pick {
+	int64_t seq, died_no;     /* as looked at: one that changed since is no member */
+	bool edit_tried;
+	const struct str *body;   /* the edited body, staged until it is put back; NULL: as it is */
+	const struct str *headers;/* the edited headers as canonical JSON; NULL: as they are */
+	struct str note;          /* not empty: it is not put back, its item is `skipped` with this */
+};
+
+/* How redrive_one puts a dead letter back. */
+struct store_put_back {
+	int64_t redrive_n;        /* 0: none */
+	struct str redrive_id, operator, why;
+	const struct str *body, *headers; /* as in a pick; NULL: what the pick staged, else as it is */
+	int64_t due;
+	int64_t to_queue_id;      /* 0: its own queue */
+	int max_redrives;         /* CONFLICT for one redriven so often already; -1: no limit */
+	bool archived_too;        /* ACTION_REDRIVE with override */
+};
+
+/*
+ * A dead letter from an export. One that comes from this very store and is gone from it gets its old dlq_id again; any other gets a
+ * new one and keeps the old as imported_id.
+ */
+struct store_import {
+	/* in */
+	int64_t queue_id;
+	struct store_dead d;      /* dlq_id, id, key, content_type, headers, edited_headers, reason, attempts, lease_expirations, redrives, the times */
+	struct str body;          /* the original */
+	const struct str *edited_body; /* NULL: none */
+	const struct store_attempt *attempts; int n_attempts; /* oldest first; .group of the last one says the group */
+	int64_t retention_due;
+	/* out */
+	bool exists;              /* it is here already: nothing was done, dlq_id is that one's */
+	char dlq_id[ULID_LEN + 1];
 };
 
 /* ---------- audit, tokens, notifications ---------- */
@@ -344,9 +418,10 @@ struct store_ops {
 	enum dlq_code (*retry)(struct store *s, const struct store_lease *l, const struct store_attempt *at,
 	                       int lease_expirations, int64_t due, int64_t delay_ms, struct dlq_err *err);
 	/* Quarantine. at may be NULL (expired TTL). notify: owe one notice. A second death keeps dlq_id and history and counts
-	 * redrive.failed_again. */
+	 * redrive.failed_again. give_up: its redrives are used up, it goes to state archived at once, its followers in an ordered queue
+	 * are free; the notice is owed all the same. */
 	enum dlq_code (*bury)(struct store *s, const struct store_lease *l, const struct store_attempt *at, int lease_expirations,
-	                      enum reason reason, int64_t retention_due, bool notify, char dlq_id[ULID_LEN + 1], struct dlq_err *err);
+	                      enum reason reason, int64_t retention_due, bool notify, bool give_up, char dlq_id[ULID_LEN + 1], struct dlq_err *err);
 
 	/* Leases that ended by now, earliest first, at most max. *next: when the next one ends (INT64_MAX: none). */
 	enum dlq_code (*expired_leases)(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n, int64_t *next, struct dlq_err *err);
@@ -354,26 +429,37 @@ struct store_ops {
 	enum dlq_code (*expired_ttl)(struct store *s, int64_t now, int max, struct arena *a, struct store_lease *out, int *n, int64_t *next, struct dlq_err *err);
 
 	/* dead letters */
-	/* One dead letter back to ready: attempts 0, error cleared, redrives + 1, history kept. body NULL: unchanged; else it is
-	 * stored beside the original. NOT_FOUND; CONFLICT: not in state dead; IN_REDRIVE: member of another active redrive
-	 * (redrive_n is this one's, 0 for none), err names it. */
-	enum dlq_code (*redrive_one)(struct store *s, int64_t seq, int64_t redrive_n, struct str redrive_id, const struct str *body,
-	                             struct str operator, struct str why, int64_t due, struct dlq_err *err);
-	/* dead -> discarded. NOT_FOUND, CONFLICT, IN_REDRIVE. */
-	enum dlq_code (*discard_one)(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
+	/* One dead letter back to ready: attempts 0, error cleared, redrives + 1, history kept; an edit is stored beside the
+	 * original. NOT_FOUND; CONFLICT: not in state dead, redrives used up, its key is under way in an ordered destination;
+	 * IN_REDRIVE: member of another active redrive (redrive_n is this one's, 0 for none), err names it. With redrive_n the item is
+	 * marked: sent, or skipped with err's text. To another queue it leaves the lane of its own one; its dead letter stays with the
+	 * queue in which it died, until it dies in the other: then it belongs there. */
+	enum dlq_code (*redrive_one)(struct store *s, int64_t seq, const struct store_put_back *p, struct dlq_err *err);
+	/* dead -> discarded. NOT_FOUND, CONFLICT, IN_REDRIVE. This, give_up_one and restore_one mark the item of redrive_n (0: none) as
+	 * redrive_one does, but as succeeded at once, and add 1 to redrive.succeeded; redrive.sent and skipped are the caller's to add with
+	 * redrive_mark. The dead letter's redrive_id and redrive_n name the job; one that is restored by hand forgets a job that was no redrive. */
+	enum dlq_code (*discard_one)(struct store *s, int64_t seq, int64_t redrive_n, struct str operator, struct str why, struct dlq_err *err);
+	/* dead -> archived: given up. It stays in the store, listed as such, until its retention ends. NOT_FOUND, CONFLICT, IN_REDRIVE. */
+	enum dlq_code (*give_up_one)(struct store *s, int64_t seq, int64_t redrive_n, struct str operator, struct str why, struct dlq_err *err);
+	/* Into state dead of its queue, last in the order of dying: imported + 1, dead + 1; group: dead + 1 alone. NOT_FOUND: no such queue.
+	 * One whose old place in an ordered queue is gone by gets a new dlq_id. */
+	enum dlq_code (*import_one)(struct store *s, struct store_import *i, struct dlq_err *err);
 	/* Dead letters of any state whose retention ended (not those being redriven), oldest first, for the archive. */
 	enum dlq_code (*retention_due)(struct store *s, int64_t now, int max, int64_t *seqs, int *n, int64_t *next, struct dlq_err *err);
-	/* Removes record, history and payload; counts it. The caller has written and synced the archive before. */
+	/* Removes record, history and payload; counts it, if that was not done when it was given up. The caller has written and synced the archive before. */
 	enum dlq_code (*archive_one)(struct store *s, int64_t seq, struct dlq_err *err);
 	/* Dedup entries past their window, at most max. */
 	enum dlq_code (*dedup_sweep)(struct store *s, int64_t now, int max, int *n, int64_t *next, struct dlq_err *err);
 
 	/* redrives */
-	/* r->queue_id != 0: whole queue, else seqs[n] (each must be dead and free: NOT_FOUND, CONFLICT, IN_REDRIVE name the
-	 * first that is not). IN_REDRIVE also for a whole queue of which some are in an active redrive.
+	/* r->queue_id != 0: whole queue, r->group_id != 0: group, else seqs[n] (each must be free and in a state the action takes:
+	 * NOT_FOUND, CONFLICT, IN_REDRIVE name the first that is not). IN_REDRIVE also for a whole queue or group of which some are
+	 * in an active redrive that takes the same states. With `plan`: no members yet, plan_next = until_no + 1 (0: there is nothing to look at).
+	 * NOT_FOUND also: no destination.
 	 * Fills redrive_id, n, until_no, total, started_at_ms. */
 	enum dlq_code (*redrive_create)(struct store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs, struct dlq_err *err);
-	/* The next at most max members not yet handled, in died order; moves the cursor past them. n == 0: all handled. */
+	/* The next at most max members not yet handled, in died order; moves the cursor past them. n == 0: all handled. CONFLICT:
+	 * plan_next is not 0 yet. */
 	enum dlq_code (*redrive_next)(struct store *s, int64_t redrive_n, int max, int64_t *seqs, int *n, struct dlq_err *err);
 	/* Adds sent and skipped to what it has, and sets the state. DONE: members that left the state dead by themselves
 	 * (archived) are counted as skipped, so that total = sent + skipped. */
@@ -382,8 +468,15 @@ struct store_ops {
 
 	/* The outcome of one member, written by done and bury themselves; these two are for the engine. */
 	enum dlq_code (*redrive_state)(struct store *s, const struct store_redrive *r, struct dlq_err *err); /* state, halted_why, canary_until, cursor (forward only) */
-	/* discarded -> dead again, until its retention ends. NOT_FOUND, CONFLICT. */
-	enum dlq_code (*restore_one)(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
+	/* discarded or archived -> dead again, until its retention ends, under a new died_no. NOT_FOUND, CONFLICT, IN_REDRIVE. */
+	enum dlq_code (*restore_one)(struct store *s, int64_t seq, int64_t redrive_n, struct str operator, struct str why, struct dlq_err *err);
+	/* A planned redrive: adds n members (at most 1000, any order), looked to what was looked at, and sets plan_next. A pick whose dead
+	 * letter changed since (state, died_no) is left out; one in another active redrive becomes a skipped item that names it. Counts
+	 * total, skipped, changed, unchanged (edit_tried, neither body nor headers), edit_failed (edit_tried with a note). NOT_FOUND;
+	 * CONFLICT: it has ended, or has no plan. */
+	enum dlq_code (*redrive_pick)(struct store *s, int64_t redrive_n, const struct store_redrive_pick *picks, int n, int64_t looked, int64_t plan_next, struct dlq_err *err);
+	/* Staged edits of redrives that have ended, at most max; *n 0: there are none. */
+	enum dlq_code (*redrive_sweep)(struct store *s, int max, int *n, struct dlq_err *err);
 
 	/* groups: status, mute, note, owner, merge. Written as given in *g, so it starts from group_get. NOT_FOUND;
 	 * CONFLICT: merge into itself, across queues, into a merged group, of one that has merged groups, or past GROUP_MERGED_MAX. */
@@ -412,6 +505,8 @@ struct store_ops {
 	enum dlq_code (*read_dead)(struct store_reader *r, int64_t seq, struct arena *a, struct store_dead *out, struct dlq_err *err); /* NOT_FOUND */
 	/* Every attempt of every life, oldest first, at most max (newest kept). */
 	enum dlq_code (*read_attempts)(struct store_reader *r, int64_t seq, int max, struct arena *a, struct store_attempt **out, int *n, struct dlq_err *err);
+	/* How many dead ones have their retention end before `before` (schedule time); counted up to max. queue_id 0: all. */
+	enum dlq_code (*read_expiring)(struct store_reader *r, int64_t queue_id, int64_t before, int64_t max, int64_t *n, struct dlq_err *err);
 	enum dlq_code (*read_body)(struct store_reader *r, int64_t seq, bool original, struct arena *a, struct str *body, struct str *content_type, struct dlq_err *err);
 	enum dlq_code (*read_redrives)(struct store_reader *r, int64_t before_n, int limit, struct arena *a, struct store_redrive **out, int *n, struct dlq_err *err);
 	enum dlq_code (*read_redrive)(struct store_reader *r, int64_t n, struct arena *a, struct store_redrive *out, struct dlq_err *err); /* NOT_FOUND */

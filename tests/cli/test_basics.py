@@ -29,7 +29,7 @@ class Help(unittest.TestCase):
     def test_lists_every_command(self):
         code, out, _ = run_cli(["help"])
         self.assertEqual(code, 0)
-        for word in "serve send receive work queues groups list show redrive redrives discard restore audit token config demo version help completion".split():
+        for word in "serve send receive work queues groups list show edit redrive redrives discard archive restore export import audit token config demo version help completion".split():
             self.assertRegex(out, r"(?m)^  %s +\S" % word)
 
     def test_each_command_explains_itself(self):
@@ -103,11 +103,15 @@ class Mistakes(unittest.TestCase):
         self.check(["queues", "pawse", "q"], 2, "did you mean pause?")
         self.check(["token", "make", "x"], 2, "create, list or revoke")
         self.check(["redrives", "stop", "x"], 2, "list, show, pause, resume or cancel")
+        self.check(["import"], 2, "which file?")
+        self.check(["edit"], 2, "which dead letters?")
+        self.check(["export", "-o"], 2, "--output needs a value: --output FILE")
 
     def test_changes_of_dead_letters_need_a_reason(self):
         self.check(["redrive", "01"], 2, "--reason is needed")
         self.check(["redrive", "--queue", "q", "--reason", ""], 2, "--reason is needed")
-        self.check(["discard", "01"], 2, "--reason is needed")
+        for command in (["discard"], ["restore"], ["archive", "give-up"], ["edit"]):
+            self.check([*command, "01"], 2, "--reason is needed")
         self.check(["redrive", "--reason", "r"], 2, "which dead letters?")
         self.check(["redrive", "01", "--queue", "q", "--reason", "r"], 2, "which one is it?")
         self.check(["redrive", "01", "02", "--body", "f", "--reason", "r"], 2, "exactly one")
@@ -245,6 +249,9 @@ class Packaging(unittest.TestCase):
         self.assertEqual(self.complete("dlq", "redr"), ["redrive", "redrives"])
         self.assertEqual(self.complete("dlq", "redrive", "--rea"), ["--reason"])
         self.assertEqual(self.complete("dlq", "queues", "pa"), ["pause"])
+        self.assertEqual(self.complete("dlq", "archive", ""), ["list", "show", "give-up"])
+        self.assertEqual(self.complete("dlq", "edit", "--set"), ["--set-header"])
+        self.assertEqual(self.complete("dlq", "export", "-o", os.path.join(SOURCE, "docs", "conf")), [os.path.join(SOURCE, "docs", "config.md")])
         self.assertEqual(self.complete("dlq", "help", "tok"), ["token"])
         self.assertEqual(self.complete("dlq", "config", "check", os.path.join(SOURCE, "docs", "conf")),
                          [os.path.join(SOURCE, "docs", "config.md")])

@@ -335,8 +335,11 @@ class DeadLetters(CliTest):
         self.cli("discard", one, "--dry-run", "--reason", "r")
         self.assertEqual(self.lines("discard", one, "--reason", "test order"), [{"dlq_id": one, "state": "discarded"}])
         self.cli("discard", two, three, "--reason", "r", code=2)
-        self.cli("discard", two, one, "--reason", "r", "--yes", code=1)
+        self.cli("discard", one, "--reason", "again", code=5)
         self.assertIn("dlq: conflict: ", self.err)
+        self.cli("discard", two, one, "--reason", "r", "--yes", code=1)
+        self.assertEqual(self.out, "1 discarded, 0 skipped (done)\n")
+        self.assertIn("there is nothing to discard", self.err)
         self.assertEqual([d["dlq_id"] for d in self.server.dead(q)], [three])
         shown = self.server.ok("GET", "/v1/dead-letters/" + one)
         self.assertEqual((shown["operator"], shown["why"]), ("admin", "test order"))
@@ -425,6 +428,10 @@ class Demo(unittest.TestCase):
         self.assertIn("71 dead letters = 71 redriven, 5 of which died twice", out)
         self.assertIn("500 of 500 orders were worked successfully exactly once", out)
         self.assertEqual(out.count("EncodeError: cannot encode SKU"), 5)  # the group, the three attempts of one, why it halted
+        self.assertRegex(out, r'\.sku: "AB%2F\d{4}-X" -> "AB/\d{4}-X"')
+        self.assertRegex(out, r"(?m)^  changed +71$")
+        self.assertIn("71 of 71 in the ledger of the repair succeeded", out)
+        self.assertIn("the bodies as they were sent are kept beside the repaired ones", out)
         self.assertNotIn("\033", out)
 
     def test_twice_on_a_running_server(self):

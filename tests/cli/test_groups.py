@@ -180,8 +180,8 @@ class Redrive(CliTest):
 
     def test_mistakes(self):
         q, group = self.fresh(1)
-        for args, code, text in ((["--group", group, "--queue", q], 2, "which one"), (["--group", group, "--rate", "fast"], 2, "rate"),
-                                 (["--group", group, "--stop-at", "0"], 2, "whole number"), (["--group", group, "--stop-at", "x%"], 2, "stop_at"),
+        for args, code, text in ((["x", "--group", group], 2, "which one"), (["--group", group, "--rate", "fast"], 2, "rate"),
+                                 (["--group", group, "--stop-at", "0"], 2, "whole number"), (["--group", group, "--stop-at", "x%"], 2, "stop-at"),
                                  (["--group", group, "--first", "none"], 2, "whole number"), (["--group", "0" * 32], 3, "not_found"),
                                  (["--group", group, "--body", "/dev/null", "--first", "1"], 2, "--body goes with")):
             self.cli("redrive", *args, "--reason", "x", "--yes", code=code)

@@ -98,13 +98,30 @@ void commit(struct world *w)
 	OK(w, w->ops->commit(w->s, &w->err));
 }
 
-int64_t send_key(struct world *w, const char *key, const char *body)
+int64_t make_queue(struct world *w, const char *name, bool ordered)
 {
-	struct store_send m = {.key = str_of(key), .body = str_of(body), .due = clock_now_ms(w->clock)};
+	int64_t q;
+	OK(w, w->ops->queue_create(w->s, str_of(name), STR("{}"), ordered, &q, &w->err));
+	return q;
+}
+
+const struct store_counts *counts_of(struct world *w, int64_t q)
+{
+	return w->ops->queue_counts(w->s, q);
+}
+
+int64_t send_with(struct world *w, const char *key, const char *headers, const char *body)
+{
+	struct store_send m = {.key = str_of(key), .headers = str_of(headers), .body = str_of(body), .due = clock_now_ms(w->clock)};
 	OK(w, w->ops->send(w->s, w->q, 0, 0, &m, 1, &w->err));
 	assert_int_equal(m.code, DLQ_OK);
 	assert_true(m.seq > 0);
 	return m.seq;
+}
+
+int64_t send_key(struct world *w, const char *key, const char *body)
+{
+	return send_with(w, key, "", body);
 }
 
 int64_t send_body(struct world *w, const char *body)
@@ -156,7 +173,19 @@ void kill_it(struct world *w, const struct store_delivery *d, char dlq_id[ULID_L
 	                           .message = STR("no such order"),
 	                           .worker = STR("worker-1"),
 	                           .exit_code = 65};
-	OK(w, w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, clock_now_ms(w->clock) + 100000, true, dlq_id, &w->err));
+	OK(w, w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, clock_now_ms(w->clock) + 100000, true, false, dlq_id, &w->err));
+}
+
+enum dlq_code put_back(struct world *w, int64_t seq, const struct store_redrive *r, const struct str *body)
+{
+	struct store_put_back p = {.redrive_n = r ? r->n : 0,
+	                           .redrive_id = r ? str_of(r->redrive_id) : STR(""),
+	                           .operator = STR("ann"),
+	                           .why = STR("r"),
+	                           .body = body,
+	                           .due = clock_now_ms(w->clock),
+	                           .max_redrives = -1};
+	return w->ops->redrive_one(w->s, seq, &p, &w->err);
 }
 
 int64_t dead_one(struct world *w, const char *key, const char *body)
@@ -168,6 +197,42 @@ int64_t dead_one(struct world *w, const char *key, const char *body)
 	assert_int_equal(d.seq, seq);
 	kill_it(w, &d, id);
 	return seq;
+}
+
+int64_t dead_with(struct world *w, const char *headers, const char *error_type, const char *body)
+{
+	struct store_delivery d;
+	struct store_lease l;
+	char id[ULID_LEN + 1];
+	int64_t seq = send_with(w, "", headers, body);
+	assert_true(claim_one(w, &d));
+	assert_int_equal(d.seq, seq);
+	OK(w, w->ops->lease_get(w->s, w->q, d.seq, d.nonce, &w->a, &l, &w->err));
+	struct store_attempt at = {.n = 1, .at_ms = clock_wall_ms(w->clock), .outcome = 2, .error_type = str_of(error_type), .exit_code = -1};
+	OK(w, w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, clock_now_ms(w->clock) + 100000, false, false, id, &w->err));
+	return seq;
+}
+
+int list_seqs(struct world *w, struct store_dead_filter f, int64_t *seqs, int max)
+{
+	struct store_dead_page p;
+	int64_t last = INT64_MAX;
+	int total = 0;
+	for (int guard = 0; guard < 1000; guard++) {
+		OK(w, w->ops->read_dead_list(w->r, &f, &w->a, &p, &w->err));
+		assert_true(p.n <= f.limit);
+		for (int i = 0; i < p.n; i++) {
+			assert_true(p.items[i].died_no < last && total < max);
+			last = p.items[i].died_no;
+			seqs[total++] = p.items[i].seq;
+		}
+		if (!p.next_no)
+			return total;
+		assert_true(!f.before_no || p.next_no < f.before_no);
+		f.before_no = p.next_no;
+	}
+	fail_msg("the pages do not end");
+	return -1;
 }
 
 void kill_as(struct world *w, const struct store_delivery *d, uint8_t fp, const char *worker, const char *version)
@@ -191,7 +256,7 @@ void kill_as(struct world *w, const struct store_delivery *d, uint8_t fp, const 
 	                           .message = STR("no such order 7"),
 	                           .worker = str_of(worker),
 	                           .exit_code = -1};
-	OK(w, w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, clock_now_ms(w->clock) + 100000, false, id, &w->err));
+	OK(w, w->ops->bury(w->s, &l, &at, 0, REASON_PERMANENT, clock_now_ms(w->clock) + 100000, false, false, id, &w->err));
 }
 
 int64_t dead_of(struct world *w, uint8_t fp, const char *worker, const char *version)

@@ -46,11 +46,19 @@ void begin(struct world *w);
 void commit(struct world *w);
 int64_t send_key(struct world *w, const char *key, const char *body); /* inside a transaction */
 int64_t send_body(struct world *w, const char *body);
+int64_t send_with(struct world *w, const char *key, const char *headers, const char *body);
+int64_t make_queue(struct world *w, const char *name, bool ordered);
+const struct store_counts *counts_of(struct world *w, int64_t q);
 bool claim_one(struct world *w, struct store_delivery *d); /* due now; lease of 30 s */
 enum dlq_code done(struct world *w, const struct store_delivery *d);
 enum dlq_code fail_retry(struct world *w, const struct store_delivery *d, int64_t due);
 void kill_it(struct world *w, const struct store_delivery *d, char dlq_id[ULID_LEN + 1]); /* bury as permanent */
+/* redrive_one by ann, because "r"; r NULL: of no redrive. */
+enum dlq_code put_back(struct world *w, int64_t seq, const struct store_redrive *r, const struct str *body);
 int64_t dead_one(struct world *w, const char *key, const char *body); /* send, claim, bury: its seq */
+int64_t dead_with(struct world *w, const char *headers, const char *error_type, const char *body);
+/* Its seqs in the order given, of all pages; how many. */
+int list_seqs(struct world *w, struct store_dead_filter f, int64_t *seqs, int max);
 /* The same failing as fp, on a worker of a version; the transaction is the caller's. */
 int64_t dead_of(struct world *w, uint8_t fp, const char *worker, const char *version);
 void kill_as(struct world *w, const struct store_delivery *d, uint8_t fp, const char *worker, const char *version);

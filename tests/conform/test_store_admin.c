@@ -79,7 +79,7 @@ static void test_queue_delete(void **state)
 	OK(w, done(w, &d));
 	int64_t seq = dead_one(w, "", "dead");
 	EXPECT(w, DLQ_CONFLICT, w->ops->queue_delete(w->s, w->q, &w->err));
-	OK(w, w->ops->discard_one(w->s, seq, STR("ann"), STR("junk"), &w->err));
+	OK(w, w->ops->discard_one(w->s, seq, 0, STR("ann"), STR("junk"), &w->err));
 	OK(w, w->ops->queue_delete(w->s, w->q, &w->err));
 	EXPECT(w, DLQ_NOT_FOUND, w->ops->queue_delete(w->s, w->q, &w->err));
 	OK(w, w->ops->queue_delete(w->s, empty, &w->err));

@@ -185,7 +185,7 @@ static void test_rotten_pages_reach_the_caller(void **state)
 	struct store_send m = {.id = STR("order-1"), .body = STR("x"), .dedup_until = T0 + 1};
 	corrupt_in_tx(w, w->ops->send(w->s, w->q, 0, 0, &m, 1, &w->err));
 	begin(w);
-	corrupt_in_tx(w, w->ops->discard_one(w->s, seq, STR("ann"), STR("junk"), &w->err));
+	corrupt_in_tx(w, w->ops->discard_one(w->s, seq, 0, STR("ann"), STR("junk"), &w->err));
 	EXPECT(w, DLQ_STORE_CORRUPT, w->ops->probe(w->s, &w->err)); /* it is not told that it works again */
 	assert_memory_equal(&before, counts(w), sizeof(before));
 	EXPECT(w, DLQ_STORE_CORRUPT, w->ops->read_dead(w->r, seq, &w->a, &dead, &w->err));

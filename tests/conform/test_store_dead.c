@@ -3,8 +3,7 @@
 
 static enum dlq_code redrive(struct world *w, int64_t seq, const struct str *body)
 {
-	return w->ops->redrive_one(w->s, seq, 0, STR(""), body, STR("ann"), STR("fixed"), clock_now_ms(w->clock),
-	                           &w->err);
+	return put_back(w, seq, NULL, body);
 }
 
 static void test_death_keeps_evidence(void **state)
@@ -75,7 +74,7 @@ static void test_redrive_succeeds_and_fails_again(void **state)
 	kill_it(w, &d, id1);
 	OK(w, redrive(w, seq, &edited));
 	EXPECT(w, DLQ_CONFLICT, redrive(w, seq, NULL));
-	EXPECT(w, DLQ_CONFLICT, w->ops->discard_one(w->s, seq, STR("a"), STR("b"), &w->err));
+	EXPECT(w, DLQ_CONFLICT, w->ops->discard_one(w->s, seq, 0, STR("a"), STR("b"), &w->err));
 	EXPECT(w, DLQ_CONFLICT, w->ops->archive_one(w->s, seq, &w->err));
 	EXPECT(w, DLQ_NOT_FOUND, redrive(w, seq + 5, NULL));
 	assert_int_equal(counts(w)->redriving, 1);
@@ -144,7 +143,7 @@ static void test_ordered_lanes(void **state)
 	assert_true(claim_one(w, &d) && d.seq == a2);
 	kill_it(w, &d, id);
 	assert_false(claim_one(w, &b));
-	OK(w, w->ops->discard_one(w->s, a2, STR("ann"), STR("junk"), &w->err));
+	OK(w, w->ops->discard_one(w->s, a2, 0, STR("ann"), STR("junk"), &w->err));
 	assert_true(claim_one(w, &d) && d.seq == a3);
 	assert_int_equal(counts(w)->discarded, 1);
 	kill_it(w, &d, id);
@@ -177,7 +176,7 @@ static void test_ordered_ttl_of_a_held_one(void **state)
 	assert_true(claim_one(w, &d) && d.seq == a1);
 	OK(w, w->ops->expired_ttl(w->s, T0 + 10, 2, &w->a, l, &n, &next, &w->err));
 	assert_int_equal(n, 1);
-	OK(w, w->ops->bury(w->s, &l[0], NULL, 0, REASON_EXPIRED, T0 + 1000, false, id, &w->err));
+	OK(w, w->ops->bury(w->s, &l[0], NULL, 0, REASON_EXPIRED, T0 + 1000, false, false, id, &w->err));
 	/* Put back while a1 is still at work: it has to wait for it. */
 	OK(w, redrive(w, m.seq, NULL));
 	assert_int_equal(counts(w)->held, 2);
@@ -185,7 +184,7 @@ static void test_ordered_ttl_of_a_held_one(void **state)
 	assert_true(claim_one(w, &d) && d.seq == m.seq);
 	kill_it(w, &d, id);
 	assert_false(claim_one(w, &d));
-	OK(w, w->ops->discard_one(w->s, m.seq, STR("x"), STR("y"), &w->err));
+	OK(w, w->ops->discard_one(w->s, m.seq, 0, STR("x"), STR("y"), &w->err));
 	assert_true(claim_one(w, &d) && d.seq == a3);
 	commit(w);
 }
@@ -203,15 +202,14 @@ static void test_redrive_members_and_conflicts(void **state)
 	OK(w, w->ops->redrive_create(w->s, &chosen, seqs, 2, &w->err));
 	EXPECT(w, DLQ_IN_REDRIVE, redrive(w, seqs[0], NULL));
 	assert_non_null(strstr(w->err.detail, chosen.redrive_id));
-	EXPECT(w, DLQ_IN_REDRIVE, w->ops->discard_one(w->s, seqs[1], STR("a"), STR("b"), &w->err));
+	EXPECT(w, DLQ_IN_REDRIVE, w->ops->discard_one(w->s, seqs[1], 0, STR("a"), STR("b"), &w->err));
 	EXPECT(w, DLQ_IN_REDRIVE, w->ops->redrive_create(w->s, &whole, NULL, 0, &w->err));
 	struct store_redrive twice = {.operator = STR("c")};
 	EXPECT(w, DLQ_IN_REDRIVE, w->ops->redrive_create(w->s, &twice, &seqs[1], 2, &w->err));
 	OK(w, w->ops->redrive_next(w->s, chosen.n, 10, got, &n, &w->err));
 	assert_int_equal(n, 2);
 	for (int i = 0; i < 2; i++)
-		OK(w, w->ops->redrive_one(w->s, got[i], chosen.n, str_of(chosen.redrive_id), NULL, STR("ann"), STR("r"),
-		                          T0, &w->err));
+		OK(w, put_back(w, got[i], &chosen, NULL));
 	OK(w, w->ops->redrive_mark(w->s, chosen.n, 2, 0, REDRIVE_DONE, &w->err));
 	OK(w, w->ops->redrive_create(w->s, &whole, NULL, 0, &w->err));
 	assert_int_equal(whole.total, 4);
@@ -226,8 +224,7 @@ static void test_redrive_members_and_conflicts(void **state)
 	assert_int_equal(n, 3);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(got[i], seqs[2 + i]);
-		OK(w, w->ops->redrive_one(w->s, got[i], whole.n, str_of(whole.redrive_id), NULL, STR("bob"), STR(""),
-		                          T0, &w->err));
+		OK(w, put_back(w, got[i], &whole, NULL));
 	}
 	OK(w, w->ops->redrive_mark(w->s, whole.n, 3, 0, REDRIVE_PAUSED, &w->err));
 	commit(w);
@@ -242,7 +239,7 @@ static void test_redrive_members_and_conflicts(void **state)
 	OK(w, w->ops->redrive_mark(w->s, whole.n, 0, 0, REDRIVE_CANCELLED, &w->err));
 	OK(w, w->ops->redrive_active(w->s, &w->a, &list, &n, &w->err));
 	assert_int_equal(n, 0);
-	OK(w, w->ops->discard_one(w->s, seqs[5], STR("a"), STR("b"), &w->err));
+	OK(w, w->ops->discard_one(w->s, seqs[5], 0, STR("a"), STR("b"), &w->err));
 	while (claim_one(w, &d)) {
 		if (d.seq == seqs[2])
 			kill_it(w, &d, id);
@@ -275,7 +272,7 @@ static void test_done_redrive_counts_archived_members_as_skipped(void **state)
 	OK(w, w->ops->archive_one(w->s, first, &w->err));
 	OK(w, w->ops->redrive_next(w->s, r.n, 4, got, &n, &w->err));
 	assert_int_equal(n, 1);
-	OK(w, w->ops->redrive_one(w->s, second, r.n, str_of(r.redrive_id), NULL, STR(""), STR(""), T0, &w->err));
+	OK(w, put_back(w, second, &r, NULL));
 	OK(w, w->ops->redrive_mark(w->s, r.n, 1, 0, REDRIVE_DONE, &w->err));
 	commit(w);
 	OK(w, w->ops->read_redrive(w->r, r.n, &w->a, &out, &w->err));
@@ -317,7 +314,7 @@ static void test_lists_page_without_gap_or_repeat(void **state)
 		clock_advance(w->clock, 10);
 		begin(w); /* evidence is stamped with the time of the transaction */
 	}
-	OK(w, w->ops->discard_one(w->s, seqs[3], STR("a"), STR("b"), &w->err));
+	OK(w, w->ops->discard_one(w->s, seqs[3], 0, STR("a"), STR("b"), &w->err));
 	OK(w, redrive(w, seqs[4], NULL));
 	assert_true(claim_one(w, &d));
 	OK(w, done(w, &d));

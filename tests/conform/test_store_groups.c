@@ -39,7 +39,7 @@ static void set_status(struct world *w, uint8_t fp, enum group_status s, int64_t
 
 static enum dlq_code redrive(struct world *w, int64_t seq)
 {
-	return w->ops->redrive_one(w->s, seq, 0, STR(""), NULL, STR("ann"), STR("r"), clock_now_ms(w->clock), &w->err);
+	return put_back(w, seq, NULL, NULL);
 }
 
 static enum dlq_code retry_as(struct world *w, const struct store_delivery *d, uint8_t fp)
@@ -87,7 +87,7 @@ static void test_a_group_is_counted(void **state)
 	OK(w, done(w, &d));
 	assert_true(claim_one(w, &d) && d.seq == b);
 	kill_as(w, &d, 2, "w3", ""); /* dies of something else now */
-	OK(w, w->ops->discard_one(w->s, c, STR("ann"), STR("junk"), &w->err));
+	OK(w, w->ops->discard_one(w->s, c, 0, STR("ann"), STR("junk"), &w->err));
 	OK(w, w->ops->archive_one(w->s, a, &w->err));
 	commit(w);
 	g = group(w, 1);
@@ -266,7 +266,7 @@ static void test_lists(void **state)
 	assert_int_equal(dp.n, 2);
 	begin(w);
 	for (int i = 0; i < dp.n; i++)
-		OK(w, w->ops->discard_one(w->s, dp.items[i].seq, STR("a"), STR("b"), &w->err));
+		OK(w, w->ops->discard_one(w->s, dp.items[i].seq, 0, STR("a"), STR("b"), &w->err));
 	commit(w);
 	OK(w, w->ops->read_groups(w->r, &f, &w->a, &p, &w->err));
 	assert_int_equal(p.n, with - 1);
@@ -354,7 +354,7 @@ static void test_workers_have_a_maximum(void **state)
 static void send_back(struct world *w, const struct store_redrive *r, const int64_t *seqs, int n)
 {
 	for (int i = 0; i < n; i++)
-		OK(w, w->ops->redrive_one(w->s, seqs[i], r->n, str_of(r->redrive_id), NULL, STR("ann"), STR("r"), T0, &w->err));
+		OK(w, put_back(w, seqs[i], r, NULL));
 	OK(w, w->ops->redrive_mark(w->s, r->n, n, 0, r->state, &w->err));
 }
 
@@ -469,13 +469,13 @@ static void test_restore(void **state)
 	int64_t a = send_key(w, "k", "a"), b = send_key(w, "k", "b");
 	assert_true(claim_one(w, &d) && d.seq == a);
 	kill_as(w, &d, 1, "w", "");
-	EXPECT(w, DLQ_CONFLICT, w->ops->restore_one(w->s, a, STR("ann"), STR("x"), &w->err));
-	EXPECT(w, DLQ_NOT_FOUND, w->ops->restore_one(w->s, 999, STR("ann"), STR("x"), &w->err));
-	OK(w, w->ops->discard_one(w->s, a, STR("ann"), STR("junk"), &w->err));
-	EXPECT(w, DLQ_CONFLICT, w->ops->restore_one(w->s, a, STR("ann"), STR("x"), &w->err)); /* b is before it now */
+	EXPECT(w, DLQ_CONFLICT, w->ops->restore_one(w->s, a, 0, STR("ann"), STR("x"), &w->err));
+	EXPECT(w, DLQ_NOT_FOUND, w->ops->restore_one(w->s, 999, 0, STR("ann"), STR("x"), &w->err));
+	OK(w, w->ops->discard_one(w->s, a, 0, STR("ann"), STR("junk"), &w->err));
+	EXPECT(w, DLQ_CONFLICT, w->ops->restore_one(w->s, a, 0, STR("ann"), STR("x"), &w->err)); /* b is before it now */
 	assert_true(claim_one(w, &d) && d.seq == b);
 	OK(w, done(w, &d));
-	OK(w, w->ops->restore_one(w->s, a, STR("bob"), STR("was needed"), &w->err));
+	OK(w, w->ops->restore_one(w->s, a, 0, STR("bob"), STR("was needed"), &w->err));
 	assert_int_equal(counts(w)->dead, 1);
 	assert_int_equal(counts(w)->discarded, 0);
 	assert_int_equal(group_tx(w, 1).dead, 1);
@@ -521,7 +521,7 @@ static void test_a_deleted_queue_takes_its_groups(void **state)
 	struct store_group g;
 	begin(w);
 	int64_t seq = dead_of(w, 1, "w", "");
-	OK(w, w->ops->discard_one(w->s, seq, STR("a"), STR("b"), &w->err));
+	OK(w, w->ops->discard_one(w->s, seq, 0, STR("a"), STR("b"), &w->err));
 	OK(w, w->ops->archive_one(w->s, seq, &w->err));
 	OK(w, w->ops->queue_delete(w->s, w->q, &w->err));
 	commit(w);

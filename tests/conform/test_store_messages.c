@@ -244,8 +244,8 @@ static void test_ttl(void **state)
 	assert_int_equal(n, 1);
 	assert_int_equal(l[0].nonce, 0);
 	assert_int_equal(l[0].attempts, 1);
-	OK(w, w->ops->bury(w->s, &l[0], NULL, 0, REASON_EXPIRED, T0 + 1000, false, id, &w->err));
-	EXPECT(w, DLQ_GONE, w->ops->bury(w->s, &l[0], NULL, 0, REASON_EXPIRED, T0 + 1000, false, id, &w->err));
+	OK(w, w->ops->bury(w->s, &l[0], NULL, 0, REASON_EXPIRED, T0 + 1000, false, false, id, &w->err));
+	EXPECT(w, DLQ_GONE, w->ops->bury(w->s, &l[0], NULL, 0, REASON_EXPIRED, T0 + 1000, false, false, id, &w->err));
 	assert_int_equal(counts(w)->ready + counts(w)->retrying, 0);
 	assert_int_equal(counts(w)->dead, 1);
 	commit(w);
@@ -254,7 +254,7 @@ static void test_ttl(void **state)
 	assert_true(str_eqz(dead.error_type, "Timeout")); /* of the last attempt */
 	/* Redriven, it has no TTL any more. */
 	begin(w);
-	OK(w, w->ops->redrive_one(w->s, m.seq, 0, STR(""), NULL, STR("op"), STR("why"), T0 + 100, &w->err));
+	OK(w, put_back(w, m.seq, NULL, NULL));
 	OK(w, w->ops->expired_ttl(w->s, T0 + 9999, 2, &w->a, l, &n, &next, &w->err));
 	assert_int_equal(n, 0);
 	assert_true(claim_one(w, &d));

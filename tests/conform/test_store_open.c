@@ -125,7 +125,7 @@ static void test_no_such_backend(void **state)
 	assert_null(store_backend("punched cards"));
 }
 
-/* ---- kept files: tests/fixtures/v1.db, v2.db, each written by `conform_test_store_open --write FILE` of its time ---- */
+/* ---- kept files: tests/fixtures/v1.db, v2.db, v3.db, each written by `conform_test_store_open --write FILE` of its time ---- */
 
 static int64_t dead_of_key(struct world *w, const char *key, uint8_t fp)
 {
@@ -135,6 +135,35 @@ static int64_t dead_of_key(struct world *w, const char *key, uint8_t fp)
 	assert_int_equal(d.seq, seq);
 	kill_as(w, &d, fp, "worker-2", "2.0");
 	return seq;
+}
+
+/* What format 3 brought: an edit of headers, another destination, a plan half picked, given up, imported. */
+static void fixture_fill_3(struct world *w)
+{
+	struct store_delivery d;
+	struct str headers = STR("{\"tenant\":\"new\"}"), body = STR("staged");
+	int64_t q = w->q, seqs[3];
+	begin(w);
+	int64_t to = make_queue(w, "to", false), from = make_queue(w, "from", false);
+	w->q = from;
+	for (int i = 0; i < 3; i++)
+		seqs[i] = dead_with(w, "{\"tenant\":\"old\"}", "E3", "three");
+	struct store_put_back p = {.operator = STR("ann"), .why = STR("go"), .headers = &headers, .due = T0 + 90000, .to_queue_id = to, .max_redrives = 3};
+	OK(w, w->ops->redrive_one(w->s, seqs[0], &p, &w->err));
+	OK(w, w->ops->give_up_one(w->s, seqs[1], 0, STR("bob"), STR("hopeless"), &w->err));
+	struct store_redrive r = {.action = ACTION_REDRIVE, .plan = STR("{\"queue\":\"from\"}"), .queue = STR("from"), .operator = STR("ann"),
+	                          .to_queue_id = to, .to_queue = STR("to"), .override_limit = true};
+	OK(w, w->ops->redrive_create(w->s, &r, NULL, 0, &w->err));
+	commit(w);
+	struct store_redrive_pick pick = {.seq = seqs[2], .died_no = read_dead(w, seqs[2]).died_no, .edit_tried = true, .body = &body};
+	struct store_import in = {.queue_id = from, .retention_due = T0 + 500000, .body = STR("came in"),
+	                          .d = {.dlq_id = "01ARZ3NDEKTSV4RRFFQ69G5FAV", .id = STR("in-1"), .headers = STR("{\"tenant\":\"in\"}"), .reason = REASON_REJECTED}};
+	begin(w);
+	OK(w, w->ops->redrive_pick(w->s, r.n, &pick, 1, 1, pick.died_no, &w->err));
+	OK(w, w->ops->import_one(w->s, &in, &w->err));
+	assert_false(claim_one(w, &d));
+	commit(w);
+	w->q = q;
 }
 
 static void fixture_fill(struct world *w)
@@ -157,9 +186,9 @@ static void fixture_fill(struct world *w)
 	int64_t token_id;
 	begin(w);
 	int64_t x = dead_one(w, "", "discarded");
-	OK(w, w->ops->discard_one(w->s, x, STR("ann"), STR("junk"), &w->err));
+	OK(w, w->ops->discard_one(w->s, x, 0, STR("ann"), STR("junk"), &w->err));
 	x = dead_one(w, "", "redriven");
-	OK(w, w->ops->redrive_one(w->s, x, 0, STR(""), &edited, STR("ann"), STR("fixed"), T0, &w->err));
+	OK(w, put_back(w, x, NULL, &edited));
 	assert_true(claim_one(w, &d));
 	OK(w, done(w, &d));
 	dead_one(w, "z", "dead");
@@ -202,12 +231,15 @@ static void fixture_fill(struct world *w)
 	OK(w, w->ops->redrive_create(w->s, &r, NULL, 0, &w->err));
 	OK(w, w->ops->redrive_next(w->s, r.n, 1, seqs, &n, &w->err));
 	assert_true(n == 1 && seqs[0] == g);
-	OK(w, w->ops->redrive_one(w->s, g, r.n, str_of(r.redrive_id), NULL, STR("ann"), STR("go"), T0 + 90000, &w->err));
+	struct store_put_back later = {.redrive_n = r.n, .redrive_id = str_of(r.redrive_id), .operator = STR("ann"), .why = STR("go"),
+	                               .due = T0 + 90000, .max_redrives = -1};
+	OK(w, w->ops->redrive_one(w->s, g, &later, &w->err));
 	r.state = REDRIVE_HALTED;
 	r.halted_why = STR("by hand");
 	OK(w, w->ops->redrive_mark(w->s, r.n, 1, 0, REDRIVE_HALTED, &w->err));
 	OK(w, w->ops->redrive_state(w->s, &r, &w->err));
 	commit(w);
+	fixture_fill_3(w);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -223,17 +255,70 @@ static void copy_file(const char *from, const char *to)
 	fclose(out);
 }
 
-static void fixture_open(struct world *w, const char *name)
+static void fixture_copy(struct world *w, const char *name)
 {
 	const char *source = getenv("DLQ_SOURCE");
-	struct store_options o = {.dir = w->dir, .clock = w->clock, .no_sync = true};
-	struct store_queue q;
 	assert_non_null(source);
 	copy_file((char *)arena_fmt(&w->a, "%s/tests/fixtures/%s", source, name).p, in_dir(w, "dlq.db"));
+}
+
+static void fixture_open(struct world *w, const char *name)
+{
+	struct store_options o = {.dir = w->dir, .clock = w->clock, .no_sync = true};
+	struct store_queue q;
+	if (name)
+		fixture_copy(w, name);
 	OK(w, w->ops->open(&o, &w->s, &w->err));
 	OK(w, w->ops->reader_open(w->s, &w->r, &w->err));
 	OK(w, w->ops->read_queue(w->r, STR("q"), &w->a, &q, &w->err));
 	w->q = q.queue_id;
+}
+
+static int with_header(struct world *w, const char *name, const char *value, int64_t *seqs)
+{
+	struct store_header h = {str_of(name), str_of(value)};
+	struct store_dead_filter f = {.state = -1, .reason = -1, .limit = 10, .headers = &h, .n_headers = 1};
+	return list_seqs(w, f, seqs, 10);
+}
+
+static void test_format_3_opens(void **state)
+{
+	struct world *w = *state;
+	struct store_queue from, to;
+	struct store_redrive r;
+	struct store_redrive_item *items;
+	struct store_delivery d;
+	int64_t next, seqs[10], got[10];
+	int n;
+	fixture_open(w, "v3.db");
+	OK(w, w->ops->read_queue(w->r, STR("from"), &w->a, &from, &w->err));
+	OK(w, w->ops->read_queue(w->r, STR("to"), &w->a, &to, &w->err));
+	assert_true(from.counts.dead == 2 && from.counts.redriving == 1 && from.counts.archived == 1 && from.counts.imported == 1);
+	assert_true(to.counts.ready == 1 && to.counts.bytes == 5);
+	assert_int_equal(with_header(w, "tenant", "old", seqs), 2);
+	assert_true(read_dead(w, seqs[1]).state == DEAD_ARCHIVED && str_eqz(read_dead(w, seqs[1]).why, "hopeless"));
+	assert_int_equal(with_header(w, "tenant", "new", got), 1);
+	assert_true(str_eqz(read_dead(w, got[0]).edited_headers, "{\"tenant\":\"new\"}"));
+	assert_int_equal(with_header(w, "tenant", "in", got), 1);
+	assert_true(str_eqz(read_dead(w, got[0]).imported_id, "01ARZ3NDEKTSV4RRFFQ69G5FAV"));
+	OK(w, w->ops->read_redrive(w->r, 2, &w->a, &r, &w->err));
+	assert_true(str_eqz(r.plan, "{\"queue\":\"from\"}") && r.plan_next > 0 && r.total == 1 && r.changed == 1 && r.override_limit);
+	OK(w, w->ops->read_redrive_items(w->r, 2, 0, 10, &w->a, &items, &n, &next, &w->err));
+	assert_true(n == 1 && items[0].seq == seqs[0] && items[0].state == ITEM_SELECTED);
+	begin(w);
+	EXPECT(w, DLQ_IN_REDRIVE, put_back(w, seqs[0], NULL, NULL));
+	OK(w, w->ops->redrive_pick(w->s, r.n, NULL, 0, 3, 0, &w->err));
+	OK(w, w->ops->redrive_next(w->s, r.n, 10, got, &n, &w->err));
+	assert_true(n == 1 && got[0] == seqs[0]);
+	struct store_put_back p = {.redrive_n = r.n, .redrive_id = str_of(r.redrive_id), .to_queue_id = r.to_queue_id, .due = T0, .max_redrives = -1};
+	OK(w, w->ops->redrive_one(w->s, seqs[0], &p, &w->err));
+	OK(w, w->ops->redrive_mark(w->s, r.n, 1, 0, REDRIVE_DONE, &w->err));
+	w->q = to.queue_id;
+	assert_true(claim_one(w, &d) && str_eqz(d.body, "staged") && str_eqz(d.headers, "{\"tenant\":\"old\"}"));
+	OK(w, done(w, &d));
+	commit(w);
+	world_close(w);
+	store_check("sqlite", w->dir);
 }
 
 static void test_format_2_opens(void **state)
@@ -272,6 +357,39 @@ static void test_format_2_opens(void **state)
 	assert_true(n == 1 && items[0].state == ITEM_SENT);
 	OK(w, w->ops->read_audit_after(w->r, 0, 10, &w->a, &audit, &n, &w->err));
 	assert_true(n == 1 && audit[0].hash[0] + audit[0].hash[1] + audit[0].hash[2] > 0);
+	int64_t seqs[10];
+	assert_int_equal(with_header(w, "h", "1", seqs), 1);
+	assert_true(str_eqz(read_dead(w, seqs[0]).id, "order-1"));
+	f = (struct store_dead_filter){.state = -1, .reason = -1, .limit = 10, .redrive_n = 1};
+	assert_int_equal(list_seqs(w, f, seqs, 10), 1);
+	struct str text, type;
+	f = (struct store_dead_filter){.state = DEAD_REDRIVEN, .reason = -1, .limit = 10, .text = STR("better")};
+	assert_int_equal(list_seqs(w, f, seqs, 10), 1);
+	OK(w, w->ops->read_body(w->r, seqs[0], true, &w->a, &text, &type, &w->err));
+	assert_true(str_eqz(text, "redriven") && read_dead(w, seqs[0]).edited && !read_dead(w, seqs[0]).edited_headers.n);
+	world_close(w);
+	store_check("sqlite", w->dir);
+}
+
+/* A redrive of chosen ones that was paused: the queues it has some of are known after the step to format 3. */
+static void test_format_2_with_chosen_ones(void **state)
+{
+	struct world *w = *state;
+	fixture_copy(w, "v2.db");
+	sql(w, "INSERT INTO redrive(n,queue_id,state,until_no,cursor_no,total,sent,skipped,succeeded,failed_again,started_at,ended_at)"
+	       " VALUES(9,0,1,2,1,2,0,1,0,0,1800000000000,0);"
+	       "INSERT INTO redrive_item(redrive_n,ord,seq,first_died_at) SELECT 9,row_number() OVER (ORDER BY died_no),seq,first_died_at FROM dead"
+	       " WHERE state=0 ORDER BY died_no LIMIT 2; UPDATE redrive SET state=3,cancelled=1 WHERE n=1");
+	fixture_open(w, NULL);
+	struct store_redrive whole = {.queue_id = w->q, .queue = STR("q")};
+	int64_t seqs[4];
+	int n;
+	begin(w);
+	EXPECT(w, DLQ_IN_REDRIVE, w->ops->redrive_create(w->s, &whole, NULL, 0, &w->err));
+	OK(w, w->ops->redrive_next(w->s, 9, 4, seqs, &n, &w->err));
+	assert_int_equal(n, 1);
+	OK(w, w->ops->redrive_create(w->s, &whole, NULL, 0, &w->err));
+	commit(w);
 	world_close(w);
 	store_check("sqlite", w->dir);
 }
@@ -301,6 +419,10 @@ static void test_format_1_opens(void **state)
 	assert_true(str_eqz(p.items[0].id, "order-1") && str_eqz(p.items[0].headers, "{\"h\":\"1\"}"));
 	assert_int_equal(p.items[2].state, DEAD_REDRIVEN);
 	assert_int_equal(p.items[0].group_id, 0); /* from before there were groups */
+	int64_t seqs[10];
+	assert_true(with_header(w, "h", "1", seqs) == 1 && seqs[0] == p.items[0].seq); /* nor an index of headers */
+	f.error_type = STR("BadInput");
+	assert_int_equal(list_seqs(w, f, seqs, 10), 4);
 	struct store_group_filter gf = {.limit = 10};
 	struct store_group_page groups;
 	OK(w, w->ops->read_groups(w->r, &gf, &w->a, &groups, &w->err));
@@ -324,7 +446,7 @@ static void test_format_1_opens(void **state)
 	assert_true(claim_one(w, &d) && str_eqz(d.body, "retrying"));
 	assert_int_equal(d.attempts, 1);
 	OK(w, done(w, &d));
-	OK(w, w->ops->discard_one(w->s, p.items[1].seq, STR("a"), STR("b"), &w->err));
+	OK(w, w->ops->discard_one(w->s, p.items[1].seq, 0, STR("a"), STR("b"), &w->err));
 	assert_true(claim_one(w, &d) && str_eqz(d.body, "held behind the dead one"));
 	OK(w, w->ops->audit_add(w->s, &row, &w->err));
 	commit(w);
@@ -365,6 +487,8 @@ int main(int argc, char **argv)
 	    BARE(test_folder_that_cannot_be_made),
 	    BARE(test_format_1_opens),
 	    BARE(test_format_2_opens),
+	    BARE(test_format_2_with_chosen_ones),
+	    BARE(test_format_3_opens),
 	    cmocka_unit_test(test_no_such_backend),
 	};
 	if (argc == 3 && !strcmp(argv[1], "--write"))

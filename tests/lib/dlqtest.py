@@ -171,7 +171,8 @@ class Server:
             response = connection.getresponse()
             data = response.read()
             answer = {k.lower(): v for k, v in response.getheaders()}
-            if "json" in answer.get("content-type", "") and data:
+            kind = answer.get("content-type", "")
+            if "json" in kind and "ndjson" not in kind and data:
                 data = json.loads(data)
             return response.status, data, answer
         finally:

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jq/jq_child.h"
 #include "lib_engine.h"
 
 /* ---- a port to wait at ---- */
@@ -60,6 +61,7 @@ void fix_open(struct fix *f)
 	f->o.dir = f->dir;
 	f->o.clock = f->clock;
 	f->o.no_sync = true;
+	f->o.jq_program = "/proc/self/exe";
 	if (engine_open(&f->o, &f->e, &err) || engine_start(f->e, &err))
 		fail_msg("%s", err.detail);
 }
@@ -184,4 +186,63 @@ void fix_make_dead(struct fix *f, const char *queue, int n, char dlq_id[ULID_LEN
 		assert_int_equal(it.effect, EFFECT_DEAD);
 		memcpy(dlq_id, it.dlq_id, sizeof(it.dlq_id));
 	}
+}
+
+void fix_dead_with(struct fix *f, const char *queue, const struct fix_dead *d, char dlq_id[ULID_LEN + 1])
+{
+	char receipt[RECEIPT_LEN + 1];
+	struct store_send item = {.body = str_of(d->body), .headers = str_of(d->headers), .key = str_of(d->key)};
+	struct engine_op op = {.type = OP_SEND, .queue = str_of(queue)};
+	op.u.send.items = &item;
+	op.u.send.n = 1;
+	engine_call(f->e, &op);
+	assert_int_equal(op.code ? op.code : item.code, DLQ_OK);
+	engine_op_release(&op);
+	assert_int_equal(fix_receive(f, queue, receipt), 1);
+	struct engine_settle_item it = {.receipt = str_of(receipt), .outcome = OUTCOME_PERMANENT,
+	                                .failure = {.type = str_of(d->type ? d->type : "Boom"), .message = str_of(d->message), .exit_code = -1}};
+	op = (struct engine_op){.type = OP_SETTLE, .queue = str_of(queue)};
+	op.u.settle.items = &it;
+	op.u.settle.n = 1;
+	engine_call(f->e, &op);
+	assert_int_equal(op.code, DLQ_OK);
+	assert_int_equal(it.effect, EFFECT_DEAD);
+	engine_op_release(&op);
+	if (dlq_id)
+		memcpy(dlq_id, it.dlq_id, sizeof(it.dlq_id));
+}
+
+struct store_counts fix_counts(struct fix *f, const char *queue)
+{
+	struct engine_op op = {.type = OP_READ_QUEUE, .queue = str_of(queue)};
+	engine_call(f->e, &op);
+	assert_int_equal(op.code, DLQ_OK);
+	struct store_counts c = op.u.read_queue.out.counts;
+	engine_op_release(&op);
+	return c;
+}
+
+int fix_audited(struct fix *f, const char *action, char detail[600])
+{
+	struct engine_op op = {.type = OP_READ_AUDIT};
+	int n = 0;
+	op.u.read_audit.limit = 1000;
+	engine_call(f->e, &op);
+	assert_int_equal(op.code, DLQ_OK);
+	for (int i = 0; i < op.u.read_audit.n; i++)
+		if (str_eqz(op.u.read_audit.items[i].action, action) && !n++ && detail)
+			snprintf(detail, 600, STR_FMT, STR_ARG(op.u.read_audit.items[i].detail));
+	engine_op_release(&op);
+	return n;
+}
+
+void fix_restart(struct fix *f)
+{
+	engine_close(f->e);
+	fix_open(f);
+}
+
+int fix_jq_child(int argc, char **argv)
+{
+	return argc > 1 && !strcmp(argv[1], "jq-child") ? jq_child_main() : -1;
 }

@@ -44,6 +44,17 @@ void receive_init(struct engine_op *op, struct fix *f, const char *queue, int64_
 int fix_receive(struct fix *f, const char *queue, char receipt[RECEIPT_LEN + 1]);
 struct engine_settle_item fix_settle(struct fix *f, const char *queue, const char *receipt, enum outcome outcome);
 int64_t fix_dead_count(struct fix *f, const char *queue);
+/* A dead letter with more to look for; empty parts are left out. */
+struct fix_dead {
+	const char *body, *headers, *key, *type, *message;
+};
+void fix_dead_with(struct fix *f, const char *queue, const struct fix_dead *d, char dlq_id[ULID_LEN + 1]);
+struct store_counts fix_counts(struct fix *f, const char *queue);
+/* How many audit rows have the action; of the newest one its detail. */
+int fix_audited(struct fix *f, const char *action, char detail[600]);
+void fix_restart(struct fix *f);
+/* argv[1] is "jq-child": this program runs as jq's child (jq/jq_child.h) and the result is its exit code; else -1. */
+int fix_jq_child(int argc, char **argv);
 void fix_make_dead(struct fix *f, const char *queue, int n, char dlq_id[ULID_LEN + 1]);
 
 #endif

@@ -393,7 +393,7 @@ static void test_merge_and_split(void **state)
 	engine_op_release(&op);
 	/* A redrive of the target takes those merged into it along. */
 	struct engine_op r = {.type = OP_REDRIVE};
-	r.u.redrive.group = str_of(ids[1]);
+	r.u.redrive.sel.group = str_of(ids[1]);
 	r.u.redrive.reason = STR("mended");
 	r.u.redrive.dry_run = true;
 	engine_call(f->e, &r);

@@ -1,4 +1,4 @@
-/* What operators do: redrive, archive, queues of the configuration file, tokens. */
+/* What operators do: redrive, queues of the configuration file, tokens. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 static struct engine_op redrive(struct fix *f, const char *queue, struct str *ids, int n, const char *reason, bool dry)
 {
 	struct engine_op op = {.type = OP_REDRIVE, .queue = str_of(queue), .operator= STR("ann")};
-	op.u.redrive.ids = ids;
-	op.u.redrive.n_ids = n;
+	op.u.redrive.sel.ids = ids;
+	op.u.redrive.sel.n_ids = n;
 	op.u.redrive.reason = str_of(reason);
 	op.u.redrive.dry_run = dry;
 	engine_call(f->e, &op);
@@ -110,83 +110,6 @@ static void test_redrive_control(void **state)
 	assert_int_equal(fix_dead_count(f, "q"), 0);
 	assert_int_equal(control(f, rid, REDRIVE_CANCELLED).code, DLQ_CONFLICT);
 	assert_int_equal(control(f, "01ARZ3NDEKTSV4RRFFQ69G5FAV", REDRIVE_PAUSED).code, DLQ_NOT_FOUND);
-	fix_free(f);
-}
-
-/* ---- the archive ---- */
-
-static void test_archive(void **state)
-{
-	(void)state;
-	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
-	char id[ULID_LEN + 1], path[200];
-	assert_int_equal(fix_queue(f, "q", "{\"policy\": {\"retention\": \"1h\"}}"), DLQ_OK);
-	fix_make_dead(f, "q", 3, id);
-	/* While the archive cannot be written, nothing is removed. */
-	snprintf(path, sizeof(path), "%s/archive", f->dir);
-	int fd = open(path, O_CREAT | O_WRONLY, 0600);
-	assert_true(fd >= 0);
-	close(fd);
-	clock_advance(f->clock, 3600000);
-	assert_true(engine_step(f->e) > clock_now_ms(f->clock));
-	assert_int_equal(fix_dead_count(f, "q"), 3);
-	assert_int_equal(unlink(path), 0);
-	clock_advance(f->clock, 60000);
-	engine_step(f->e);
-	assert_int_equal(fix_dead_count(f, "q"), 0);
-	char day[TIME_LEN + 1], line[4096];
-	time_format(clock_wall_ms(f->clock), day);
-	snprintf(path, sizeof(path), "%s/archive/q/%.10s.jsonl", f->dir, day);
-	FILE *in = fopen(path, "r");
-	assert_non_null(in);
-	int n = 0;
-	while (fgets(line, sizeof(line), in)) {
-		n++;
-		assert_non_null(strstr(line, "\"body\":"));
-		assert_non_null(strstr(line, "\"Boom\""));
-		assert_non_null(strstr(line, "\"history\":"));
-		struct arena a = {0};
-		struct doc *d;
-		struct dlq_err err = {0};
-		assert_int_equal(doc_from_json(&a, str_trim(str_of(line)), "archive", &d, &err), DLQ_OK);
-		arena_release(&a);
-	}
-	fclose(in);
-	assert_int_equal(n, 3);
-	fix_free(f);
-}
-
-/* A disk that filled up in the middle of a line, longer than what is looked at in one go. */
-static void test_archive_piece(void **state)
-{
-	(void)state;
-	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
-	char id[ULID_LEN + 1], path[200], day[TIME_LEN + 1], text[10000];
-	assert_int_equal(fix_queue(f, "q", "{\"policy\": {\"retention\": \"1h\"}}"), DLQ_OK);
-	for (int round = 0; round < 2; round++) {
-		fix_make_dead(f, "q", 1, id);
-		clock_advance(f->clock, 3600000);
-		time_format(clock_wall_ms(f->clock), day);
-		snprintf(path, sizeof(path), "%s/archive/q/%.10s.jsonl", f->dir, day);
-		engine_step(f->e);
-		assert_int_equal(fix_dead_count(f, "q"), 0);
-		if (round == 0) {
-			FILE *out = fopen(path, "a");
-			assert_non_null(out);
-			fprintf(out, "{\"dlq_id\":\"%05000d", 0);
-			assert_int_equal(fclose(out), 0);
-		}
-	}
-	FILE *in = fopen(path, "r");
-	assert_non_null(in);
-	size_t n = fread(text, 1, sizeof(text) - 1, in);
-	fclose(in);
-	text[n] = '\0';
-	assert_true(n > 0 && text[n - 1] == '\n');
-	char *second = strchr(text, '\n') + 1;
-	assert_int_equal(strncmp(second, "{\"dlq_id\":\"", 11), 0);
-	assert_int_equal(strncmp(second + 11, id, ULID_LEN), 0);
-	assert_ptr_equal(strchr(second, '\n'), text + n - 1);
 	fix_free(f);
 }
 
@@ -485,9 +408,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_redrive_refusals), cmocka_unit_test(test_redrive_control),
-	    cmocka_unit_test(test_archive),          cmocka_unit_test(test_file_queues),
-	    cmocka_unit_test(test_notices), cmocka_unit_test(test_default_on_dead_letter),         cmocka_unit_test(test_tokens), cmocka_unit_test(test_last_admin),
-	    cmocka_unit_test(test_delete_under_a_wait), cmocka_unit_test(test_archive_piece),
+	    cmocka_unit_test(test_file_queues),
+	    cmocka_unit_test(test_notices),          cmocka_unit_test(test_default_on_dead_letter),
+	    cmocka_unit_test(test_tokens),           cmocka_unit_test(test_last_admin),
+	    cmocka_unit_test(test_delete_under_a_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,12 +54,23 @@ static void test_allows_exactly_the_table(void **state)
 static void test_ends_are_ends(void **state)
 {
 	(void)state;
-	/* Invariant 10 for the archive; done and discarded are final too. */
-	for (int move = 0; move < MOVE_COUNT; move++) {
+	for (int move = 0; move < MOVE_COUNT; move++)
 		assert_false(lifecycle_allows(MSG_DONE, (enum msg_move)move, NULL));
-		assert_false(lifecycle_allows(MSG_DISCARDED, (enum msg_move)move, NULL));
-		assert_false(lifecycle_allows(MSG_ARCHIVED, (enum msg_move)move, NULL));
+	/* Invariant 10: nothing leads out of the archive, or back from a discard, by itself. */
+	for (size_t i = 0; i < lifecycle_table_len; i++) {
+		const struct move_rule *r = &lifecycle_table[i];
+		if (r->from == MSG_DISCARDED || r->from == MSG_ARCHIVED)
+			assert_int_equal(r->actor, ACTOR_OPERATOR);
+		assert_false(r->from == MSG_ARCHIVED && r->to == MSG_DISCARDED);
 	}
+	enum msg_state to;
+	assert_true(lifecycle_allows(MSG_DISCARDED, MOVE_RESTORE, &to) && to == MSG_DEAD);
+	assert_true(lifecycle_allows(MSG_ARCHIVED, MOVE_RESTORE, &to) && to == MSG_DEAD);
+	assert_true(lifecycle_allows(MSG_ARCHIVED, MOVE_REDRIVE, &to) && to == MSG_READY);
+	assert_false(lifecycle_allows(MSG_DISCARDED, MOVE_REDRIVE, NULL)); /* it is restored first */
+	assert_true(lifecycle_allows(MSG_DEAD, MOVE_GIVE_UP, &to) && to == MSG_ARCHIVED);
+	assert_true(lifecycle_allows(MSG_DEAD, MOVE_ARCHIVE, &to) && to == MSG_ARCHIVED);
+	assert_true(lifecycle_allows(MSG_NONE, MOVE_IMPORT, &to) && to == MSG_DEAD);
 }
 
 static void test_the_dead_return_by_an_operator_only(void **state)
@@ -68,7 +79,7 @@ static void test_the_dead_return_by_an_operator_only(void **state)
 	/* Invariant 2: a message at its limit never returns by itself. */
 	for (size_t i = 0; i < lifecycle_table_len; i++) {
 		const struct move_rule *r = &lifecycle_table[i];
-		if (r->from == MSG_DEAD && (r->to == MSG_READY || r->to == MSG_HELD))
+		if ((r->from == MSG_DEAD || r->from == MSG_ARCHIVED) && (r->to == MSG_READY || r->to == MSG_HELD))
 			assert_int_equal(r->actor, ACTOR_OPERATOR);
 	}
 	enum msg_state to;

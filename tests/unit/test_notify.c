@@ -399,8 +399,8 @@ static void redrive(struct fix *f, const char *dlq_id)
 	struct str id = str_of(dlq_id);
 	struct engine_op op = {.type = OP_REDRIVE, .operator = STR("test")};
 
-	op.u.redrive.ids = &id;
-	op.u.redrive.n_ids = 1;
+	op.u.redrive.sel.ids = &id;
+	op.u.redrive.sel.n_ids = 1;
 	op.u.redrive.reason = STR("test");
 	engine_call(f->e, &op);
 	assert_int_equal(op.code, DLQ_OK);

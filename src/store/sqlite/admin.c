@@ -38,6 +38,7 @@ void queue_row(sqlite3_stmt *st, struct arena *a, struct store_queue *out)
 	            .discarded = col(st, 18),
 	            .archived = col(st, 19),
 	            .duplicates = col(st, 20),
+	            .imported = col(st, 21),
 	        },
 	};
 }
@@ -95,9 +96,9 @@ enum dlq_code sq_queue_delete(struct store *store, int64_t queue_id, struct dlq_
 	int64_t live = c->ready + c->held + c->leased;
 	if (live || c->dead || c->redriving)
 		return err_set(err, DLQ_CONFLICT,
-		               "the queue still has %lld live messages and %lld dead letters: settle, redrive or "
-		               "discard them first",
-		               (long long)live, (long long)c->dead);
+		               "the queue still has %lld live messages, %lld dead letters and %lld that are being redriven: settle, "
+		               "redrive or discard them first",
+		               (long long)live, (long long)c->dead, (long long)c->redriving);
 	if (q_int(&s->w, Q_QUEUE_HAS_DEAD, &any, "i", queue_id))
 		q_run(&s->w, Q_QUEUE_HIDE, "ii", queue_id, s->wall);
 	else

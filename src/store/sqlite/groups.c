@@ -150,6 +150,11 @@ static struct sq_group *group_of(struct sq_store *s, int64_t queue_id, const str
 	return s->w.rc ? NULL : group_make(s, queue_id, k);
 }
 
+struct sq_group *group_of_key(struct sq_store *s, int64_t queue_id, const struct store_group_key *k)
+{
+	return touch(s, group_of(s, queue_id, k));
+}
+
 /* ---- what a failure does ---- */
 
 static int64_t deaths_in_all(struct sq_store *s, const struct sq_group *g)

@@ -51,7 +51,7 @@ void conn_clear(struct conn *c);
 /* The statement, reset and ready to bind; NULL after an error. */
 sqlite3_stmt *q_get(struct conn *c, enum statement q);
 /* args: i int64_t, t struct str as text (empty: NULL), T text never NULL, b struct str as blob, d double, n int64_t where
- * 0 is NULL. Text and blobs are borrowed until the statement is reset. */
+ * 0 is NULL, x and B a pointer to struct str as text and blob (NULL pointer: NULL). Text and blobs are borrowed until the statement is reset. */
 sqlite3_stmt *q_bind(struct conn *c, enum statement q, const char *args, ...);
 bool q_row(struct conn *c, sqlite3_stmt *st); /* false: no more (and reset), or an error */
 void q_end(sqlite3_stmt *st);                 /* after a q_row that was true; takes NULL */
@@ -251,16 +251,35 @@ enum dlq_code sq_release(struct store *s, const struct store_lease *l, int64_t d
 enum dlq_code sq_retry(struct store *s, const struct store_lease *l, const struct store_attempt *at,
                        int lease_expirations, int64_t due, int64_t delay_ms, struct dlq_err *err);
 
+/* headers.c: canonical JSON of strings, one after the other; text is name, NUL, value of the one at hand. */
+struct headers {
+	struct str json;
+	size_t at, name_len;
+	struct buf text;
+};
+void headers_begin(struct headers *h, struct str json);
+bool headers_next(struct headers *h); /* false: no more, or not such JSON */
+void headers_end(struct headers *h);
+bool headers_have(struct str json, struct str name, struct str value);
+int64_t header_hash(struct str name, struct str value); /* 63 bits, the same for ever */
+/* Into and out of the index; nothing for empty JSON. */
+void headers_index(struct sq_store *s, struct str json, int64_t died_no, int64_t seq);
+void headers_unindex(struct sq_store *s, struct str json, int64_t died_no, int64_t seq);
+/* Those to be delivered. */
+struct str headers_now(struct sq_store *s, int64_t seq, bool edited, struct arena *a);
+void headers_function(struct conn *c); /* SQL's header_hash, for the migration */
+
 /* dead.c */
 void attempt_add(struct sq_store *s, int64_t seq, const struct store_attempt *at, int64_t group_id);
 enum dlq_code sq_bury(struct store *s, const struct store_lease *l, const struct store_attempt *at,
-                      int lease_expirations, enum reason reason, int64_t retention_due, bool notify,
+                      int lease_expirations, enum reason reason, int64_t retention_due, bool notify, bool give_up,
                       char dlq_id[ULID_LEN + 1], struct dlq_err *err);
-enum dlq_code sq_discard_one(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
+enum dlq_code sq_discard_one(struct store *s, int64_t seq, int64_t redrive_n, struct str operator, struct str why, struct dlq_err *err);
+enum dlq_code sq_give_up_one(struct store *s, int64_t seq, int64_t redrive_n, struct str operator, struct str why, struct dlq_err *err);
+enum dlq_code sq_restore_one(struct store *s, int64_t seq, int64_t redrive_n, struct str operator, struct str why, struct dlq_err *err);
 enum dlq_code sq_retention_due(struct store *s, int64_t now, int max, int64_t *seqs, int *n, int64_t *next,
                                struct dlq_err *err);
 enum dlq_code sq_archive_one(struct store *s, int64_t seq, struct dlq_err *err);
-/* The facts of a dead letter; NOT_FOUND, CONFLICT unless its state is dead, IN_REDRIVE. */
 struct dead_facts {
 	int64_t seq, queue_id, redrives, died_no, first_died_at, redrive_n, body_bytes, group_id;
 	int state;
@@ -268,15 +287,28 @@ struct dead_facts {
 	struct str key; /* in the arena */
 };
 bool dead_load(struct sq_store *s, int64_t seq, struct arena *a, struct dead_facts *out);
-enum dlq_code dead_free(struct sq_store *s, int64_t seq, int64_t redrive_n, struct arena *a, struct dead_facts *out,
+/* The facts of a dead letter; NOT_FOUND, CONFLICT unless its state is one of these (a bit each), IN_REDRIVE. */
+enum dlq_code dead_free(struct sq_store *s, int64_t seq, int64_t redrive_n, unsigned states, struct arena *a, struct dead_facts *out,
                         struct dlq_err *err);
+/* It leaves its state: queue and group have one less of it. */
+void dead_leave(struct sq_store *s, const struct dead_facts *d);
 
-/* redrive.c */
+/* import.c */
+enum dlq_code sq_import_one(struct store *s, struct store_import *i, struct dlq_err *err);
+
+/* put_back.c */
+enum dlq_code sq_redrive_one(struct store *s, int64_t seq, const struct store_put_back *p, struct dlq_err *err);
+/* After an operation on one member (redrive_n 0: of none): a refusal goes into the ledger and, with its text, into err. */
+enum dlq_code member_end(struct sq_store *s, int64_t redrive_n, int64_t seq, enum dlq_code c, struct dlq_err *why, struct dlq_err *err);
+/* What is done with a member at once succeeded: ledger, count, and the dead letter says which redrive it was. */
+void member_handled(struct sq_store *s, int64_t redrive_n, int64_t seq);
+
+/* redrive.c, plan.c */
 enum dlq_code redrive_conflict(struct sq_store *s, const struct dead_facts *d, int64_t redrive_n, struct dlq_err *err);
+unsigned redrive_takes(enum redrive_action action, bool override); /* dead letters of which states, a bit each */
 void redrive_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a, struct store_redrive *out);
-enum dlq_code sq_redrive_one(struct store *s, int64_t seq, int64_t redrive_n, struct str redrive_id,
-                             const struct str *body, struct str operator, struct str why, int64_t due,
-                             struct dlq_err *err);
+enum dlq_code redrive_load(struct sq_store *s, int64_t n, struct arena *a, struct store_redrive *out, struct dlq_err *err);
+bool item_add(struct sq_store *s, int64_t redrive_n, int64_t ord, const struct dead_facts *d, enum item_state state, struct str note);
 enum dlq_code sq_redrive_create(struct store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs,
                                 struct dlq_err *err);
 enum dlq_code sq_redrive_next(struct store *s, int64_t redrive_n, int max, int64_t *seqs, int *n, struct dlq_err *err);
@@ -284,6 +316,10 @@ enum dlq_code sq_redrive_mark(struct store *s, int64_t redrive_n, int64_t sent, 
                               enum redrive_state state, struct dlq_err *err);
 enum dlq_code sq_redrive_active(struct store *s, struct arena *a, struct store_redrive **out, int *n,
                                 struct dlq_err *err);
+enum dlq_code sq_redrive_state(struct store *s, const struct store_redrive *r, struct dlq_err *err);
+enum dlq_code sq_redrive_pick(struct store *s, int64_t redrive_n, const struct store_redrive_pick *picks, int n, int64_t looked,
+                              int64_t plan_next, struct dlq_err *err);
+enum dlq_code sq_redrive_sweep(struct store *s, int max, int *n, struct dlq_err *err);
 
 /* admin.c */
 enum dlq_code sq_queue_create(struct store *s, struct str name, struct str config, bool ordered, int64_t *queue_id,
@@ -318,6 +354,7 @@ enum dlq_code sq_read_dead_list(struct store_reader *r, const struct store_dead_
                                 struct store_dead_page *out, struct dlq_err *err);
 enum dlq_code sq_read_dead(struct store_reader *r, int64_t seq, struct arena *a, struct store_dead *out,
                            struct dlq_err *err);
+enum dlq_code sq_read_expiring(struct store_reader *r, int64_t queue_id, int64_t before, int64_t max, int64_t *n, struct dlq_err *err);
 enum dlq_code sq_read_attempts(struct store_reader *r, int64_t seq, int max, struct arena *a,
                                struct store_attempt **out, int *n, struct dlq_err *err);
 enum dlq_code sq_read_body(struct store_reader *r, int64_t seq, bool original, struct arena *a, struct str *body,
@@ -335,20 +372,25 @@ struct sq_reader *rd(struct store_reader *r);
 int page_limit(int limit); /* 1 to 1000 */
 void read_begin(struct sq_reader *r);
 enum dlq_code read_end(struct sq_reader *r, enum dlq_code code, struct dlq_err *err);
+bool dead_fetch(struct sq_reader *r, int64_t seq, struct arena *a, struct store_dead *out); /* false: there is none, or an error */
+/* The edited body, borrowed until q_end of what it gives; NULL: it is the original one. */
+sqlite3_stmt *body_edited(struct sq_reader *r, int64_t seq, struct str *body);
 
-/* walk.c: the dead letters of a group and of those merged into it, in the order of dying. */
+/* walk.c: the dead letters of several groups or queues, in the order of dying. */
 struct walk_head {
-	int64_t group_id, state, seq, no;
+	int64_t of, state, seq, no; /* of: a group or a queue */
 };
 struct dead_walk {
 	struct conn *c;
-	bool up; /* oldest first */
+	enum statement q; /* one of Q_WALK_* */
+	struct str text;  /* the error type of Q_WALK_ERROR_DOWN */
+	bool up;          /* oldest first */
 	struct walk_head *heads;
 	int n;
 };
-/* Begins after from_no; state -1: any. Heads are in the arena. */
-void walk_begin(struct dead_walk *w, struct conn *c, bool up, const int64_t *group_ids, int n, int state,
-                int64_t from_no, struct arena *a);
+void walk_begin(struct dead_walk *w, struct conn *c, enum statement q, struct str text);
+/* One more place, from after from_no. Heads are in the arena. All of them come before the first walk_next. */
+void walk_add(struct dead_walk *w, int64_t of, int64_t state, int64_t from_no, struct arena *a);
 bool walk_next(struct dead_walk *w, int64_t *seq, int64_t *no);
 /* The group and those merged into it; group_ids has room for GROUP_MERGED_MAX + 1. How many. */
 int group_family(struct conn *c, int64_t group_id, int64_t *group_ids);
@@ -357,6 +399,8 @@ int group_family(struct conn *c, int64_t group_id, int64_t *group_ids);
 struct sq_group *group_by_id(struct sq_store *s, int64_t group_id); /* NULL: none, or an error */
 /* The same, to be changed: what it holds is written at commit. */
 struct sq_group *group_touch(struct sq_store *s, int64_t group_id);
+/* Found or made, to be changed. */
+struct sq_group *group_of_key(struct sq_store *s, int64_t queue_id, const struct store_group_key *k);
 /* A failed delivery; its group's id, 0: none. */
 int64_t group_failure(struct sq_store *s, int64_t queue_id, const struct store_attempt *at, bool deadly);
 void group_recovered(struct sq_store *s, int64_t seq); /* done after failures */
@@ -371,12 +415,10 @@ void queue_history(struct sq_store *s, const struct sq_queue *q);
 bool group_fetch(struct sq_store *s, struct conn *c, int64_t group_id, struct arena *a, struct store_group *out);
 int64_t group_id_of(struct conn *c, const uint8_t fp[16]); /* 0: none */
 
-/* group_set.c, group_read.c, ledger.c, dead.c, redrive.c */
+/* group_set.c, group_read.c, ledger.c */
 enum dlq_code sq_group_get(struct store *s, const uint8_t fp[16], struct arena *a, struct store_group *out,
                            struct dlq_err *err);
 enum dlq_code sq_group_set(struct store *s, const struct store_group *g, struct dlq_err *err);
-enum dlq_code sq_restore_one(struct store *s, int64_t seq, struct str operator, struct str why, struct dlq_err *err);
-enum dlq_code sq_redrive_state(struct store *s, const struct store_redrive *r, struct dlq_err *err);
 enum dlq_code sq_read_audit_after(struct store_reader *r, int64_t after_n, int limit, struct arena *a,
                                   struct store_audit **out, int *n, struct dlq_err *err);
 enum dlq_code sq_read_redrive_items(struct store_reader *r, int64_t redrive_n, int64_t after_ord, int limit,

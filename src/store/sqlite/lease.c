@@ -1,15 +1,16 @@
 /* Leases: claim, and how one ends. */
 #include "store/sqlite/internal.h"
 
-static struct str body_of(struct sq_store *s, sqlite3_stmt *claim, int64_t seq, int64_t redrives, struct arena *a)
+/* Headers and body: those of the last edit, where it has them. */
+static void content_of(struct sq_store *s, sqlite3_stmt *claim, int64_t redrives, struct arena *a, struct store_delivery *d)
 {
-	sqlite3_stmt *st = redrives ? q_bind(&s->w, Q_EDIT_LAST, "i", seq) : NULL;
-	if (st && q_row(&s->w, st)) {
-		struct str edited = col_copy(st, 0, a);
+	sqlite3_stmt *st = redrives ? q_bind(&s->w, Q_EDIT_LAST, "i", d->seq) : NULL;
+	bool edited = st && q_row(&s->w, st), headers = edited && sqlite3_column_type(st, 0) != SQLITE_NULL,
+	     body = edited && sqlite3_column_type(st, 1) != SQLITE_NULL;
+	d->headers = headers ? col_copy(st, 0, a) : col_copy(claim, 11, a);
+	d->body = body ? col_copy(st, 1, a) : col_copy(claim, 12, a);
+	if (edited)
 		q_end(st);
-		return edited;
-	}
-	return col_copy(claim, 12, a);
 }
 
 static void claim_row(struct sq_store *s, sqlite3_stmt *st, int64_t nonce, int64_t until, struct arena *a,
@@ -29,9 +30,8 @@ static void claim_row(struct sq_store *s, sqlite3_stmt *st, int64_t nonce, int64
 	    .id = id_message_copy(s, a, col_str(st, 8), col(st, 6), m->seq),
 	    .key = col_copy(st, 9, a),
 	    .content_type = col_copy(st, 10, a),
-	    .headers = col_copy(st, 11, a),
-	    .body = body_of(s, st, m->seq, m->redrives, a),
 	};
+	content_of(s, st, m->redrives, a, d);
 }
 
 static void leases_write(struct sq_store *s, int64_t queue_id, int64_t until, struct str worker, const int64_t *nonces,
@@ -111,8 +111,11 @@ static enum dlq_code gone(struct sq_store *s, struct dlq_err *err)
 	               "there is no such lease: it was settled, it ended, or the receipt is of another queue");
 }
 
-/* A redriven message is done: its dead letter says so, and keeps the payload until its retention has passed. */
-static void done_redriven(struct sq_store *s, struct store_counts *c, int64_t seq)
+/*
+ * A redriven message is done: its dead letter says so, and keeps the payload until its retention has passed. It is counted
+ * where it died, which may be another queue.
+ */
+static void done_redriven(struct sq_store *s, int64_t seq)
 {
 	int64_t redrive_n = 0;
 	sqlite3_stmt *st = q_bind(&s->w, Q_DEAD_FACTS, "i", seq);
@@ -120,6 +123,7 @@ static void done_redriven(struct sq_store *s, struct store_counts *c, int64_t se
 		return;
 	redrive_n = col(st, 5);
 	int64_t group_id = col(st, 10);
+	struct sq_queue *home = queue_find(s, col(st, 0));
 	q_end(st);
 	q_run(&s->w, Q_DEAD_STATE, "iii", seq, I(DEAD_REDRIVEN), s->wall);
 	if (redrive_n) {
@@ -131,8 +135,10 @@ static void done_redriven(struct sq_store *s, struct store_counts *c, int64_t se
 		g->redriving--;
 		g->redriven++;
 	}
-	c->redriving--;
-	c->redriven++;
+	if (home) {
+		queue_touch(s, home)->redriving--;
+		home->now.redriven++;
+	}
 }
 
 /* The key of a message, in the arena. */
@@ -174,7 +180,7 @@ enum dlq_code sq_done(struct store *store, int64_t queue_id, int64_t seq, int64_
 	if (attempts)
 		group_recovered(s, seq);
 	if (redrives) {
-		done_redriven(s, c, seq);
+		done_redriven(s, seq);
 	} else {
 		q_run(&s->w, Q_PAYLOAD_DELETE, "i", seq);
 		if (attempts)

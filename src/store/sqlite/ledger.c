@@ -44,7 +44,7 @@ static enum item_state item_state_of(const struct store_redrive *r, int64_t ord,
 }
 
 static void item_row(const struct sq_store *s, sqlite3_stmt *st, const struct store_redrive *r,
-                     struct store_redrive_item *out)
+                     struct arena *a, struct store_redrive_item *out)
 {
 	*out = (struct store_redrive_item){
 	    .seq = col(st, 1),
@@ -52,6 +52,7 @@ static void item_row(const struct sq_store *s, sqlite3_stmt *st, const struct st
 	    .sent_at_ms = col(st, 3),
 	    .outcome_at_ms = col(st, 4),
 	};
+	out->note = col_copy(st, 6, a);
 	if (col(st, 5))
 		id_dead(s, col(st, 5), out->seq, out->dlq_id);
 }
@@ -84,7 +85,7 @@ enum dlq_code sq_read_redrive_items(struct store_reader *reader, int64_t redrive
 		}
 		last = col(st, 0);
 		*out = list_grow(a, *out, *n, sizeof(**out));
-		item_row(r->store, st, &of, &(*out)[(*n)++]);
+		item_row(r->store, st, &of, a, &(*out)[(*n)++]);
 	}
 	return read_end(r, DLQ_OK, err);
 }

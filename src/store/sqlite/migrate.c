@@ -128,12 +128,57 @@ static const char v2[] =
 
 	"ALTER TABLE audit ADD COLUMN hash BLOB;";
 
-static const char *const steps[] = {v1, v2};
+/*
+ * dead_header has a row for each header that is delivered with a dead letter: h is header_hash of its name and value,
+ * died_no that of the dead letter, and part = died_no >> 14: so what dies now is written close together, wherever its hashes are. An edit is whole by itself: what is NULL in it is the original. redrive_scope says for
+ * a redrive with listed members up to which ord it has some of a queue and group.
+ */
+static const char v3[] =
+	"ALTER TABLE queue_count ADD COLUMN imported INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE dead ADD COLUMN imported_id TEXT;"
+	"CREATE INDEX dead_imported ON dead(imported_id) WHERE imported_id IS NOT NULL;"
+	"CREATE INDEX dead_error ON dead(queue_id, error_type, died_no) WHERE error_type IS NOT NULL;"
+	"CREATE INDEX dead_redrive ON dead(redrive_n, died_no) WHERE redrive_n > 0;"
+	"DROP INDEX dead_expiry;"
+	"CREATE INDEX dead_expiry ON dead(state, expires_due, queue_id);"
+	"CREATE TABLE dead_header(part INTEGER NOT NULL, h INTEGER NOT NULL, died_no INTEGER NOT NULL, seq INTEGER NOT NULL,"
+	" PRIMARY KEY(part, h, died_no, seq)) STRICT, WITHOUT ROWID;"
+	"INSERT OR IGNORE INTO dead_header SELECT d.died_no >> 14, header_hash(j.key, j.value), d.died_no, d.seq FROM dead d"
+	" CROSS JOIN payload p ON p.seq = d.seq CROSS JOIN json_each(iif(json_valid(p.headers), p.headers, '{}')) j"
+	" WHERE p.headers IS NOT NULL;"
+
+	"CREATE TABLE edit_new(seq INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, operator TEXT, headers TEXT,"
+	" body BLOB, PRIMARY KEY(seq, n)) STRICT;"
+	"INSERT INTO edit_new SELECT seq, n, at, operator, NULL, body FROM edit;"
+	"DROP TABLE edit;"
+	"ALTER TABLE edit_new RENAME TO edit;"
+
+	"ALTER TABLE redrive ADD COLUMN action INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN to_queue_id INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN to_queue TEXT;"
+	"ALTER TABLE redrive ADD COLUMN override_limit INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN plan TEXT;"
+	"ALTER TABLE redrive ADD COLUMN plan_next INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN looked INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN unchanged INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive ADD COLUMN edit_failed INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE redrive_item ADD COLUMN note TEXT;"
+	"CREATE TABLE redrive_scope(redrive_n INTEGER NOT NULL, queue_id INTEGER NOT NULL, group_id INTEGER NOT NULL,"
+	" last_ord INTEGER NOT NULL, PRIMARY KEY(redrive_n, queue_id, group_id)) STRICT, WITHOUT ROWID;"
+	"INSERT INTO redrive_scope SELECT r.n, d.queue_id, d.group_id, max(i.ord) FROM redrive r CROSS JOIN redrive_item i"
+	" ON i.redrive_n = r.n CROSS JOIN dead d ON d.seq = i.seq WHERE r.state IN (0, 1, 4) AND r.queue_id = 0"
+	" AND r.group_id = 0 GROUP BY r.n, d.queue_id, d.group_id;"
+	"CREATE TABLE redrive_edit(redrive_n INTEGER NOT NULL, seq INTEGER NOT NULL, headers TEXT, body BLOB,"
+	" PRIMARY KEY(redrive_n, seq)) STRICT;";
+
+static const char *const steps[] = {v1, v2, v3};
 const int sqlite_schema_version = (int)ARRAY_LEN(steps);
 
 bool migrate_run(struct conn *c, int from)
 {
 	char pragma[64];
+	headers_function(c);
 	if (!conn_exec(c, "BEGIN IMMEDIATE"))
 		return false;
 	for (int v = from; v < sqlite_schema_version; v++)

@@ -129,6 +129,7 @@ static void dead_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a
 	    .headers = col_copy(st, 26, a),
 	    .queue = col_copy(st, 27, a),
 	    .group_id = col(st, 28),
+	    .imported_id = col_copy(st, 30, a),
 	};
 	struct str fp = col_str(st, 29);
 	if (fp.n == sizeof(d->group_fp))
@@ -137,13 +138,18 @@ static void dead_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a
 	id_dead(s, col(st, 8), d->seq, d->dlq_id);
 }
 
-static bool dead_fetch(struct sq_reader *r, int64_t seq, struct arena *a, struct store_dead *out)
+bool dead_fetch(struct sq_reader *r, int64_t seq, struct arena *a, struct store_dead *out)
 {
 	sqlite3_stmt *st = q_bind(&r->c, Q_DEAD_READ, "i", seq);
 	if (!q_row(&r->c, st))
 		return false;
 	dead_row(r->store, st, a, out);
 	q_end(st);
+	st = out->edited ? q_bind(&r->c, Q_EDIT_LAST, "i", seq) : NULL;
+	if (st && q_row(&r->c, st)) {
+		out->edited_headers = col_copy(st, 0, a);
+		q_end(st);
+	}
 	return true;
 }
 
@@ -158,121 +164,12 @@ enum dlq_code sq_read_dead(struct store_reader *reader, int64_t seq, struct aren
 	return read_end(r, c, err);
 }
 
-/* The order to walk in: the narrowest index that the filter allows. */
-static sqlite3_stmt *list_keys(struct sq_reader *r, const struct store_dead_filter *f)
-{
-	uint64_t seq = 0;
-	enum statement q;
-	if (f->message_id.n) {
-		q = Q_LIST_MESSAGE;
-		if (!ulid_parse(f->message_id, NULL, NULL, &seq) || seq > INT64_MAX)
-			seq = 0;
-	} else if (f->key.n && f->queue_id) {
-		q = Q_LIST_KEY;
-	} else if (f->state >= 0) {
-		q = f->queue_id ? Q_LIST_QUEUE_STATE : Q_LIST_STATE;
-	} else {
-		q = f->queue_id ? Q_LIST_QUEUE : Q_LIST_ALL;
-	}
-	sqlite3_stmt *st = q_get(&r->c, q);
-	int params = st ? sqlite3_bind_parameter_count(st) : 0;
-	const int64_t ints[] = {f->queue_id, f->state, f->before_no ? f->before_no : INT64_MAX};
-	for (int i = 0; i < 3 && i < params; i++)
-		sqlite3_bind_int64(st, i + 1, ints[i]);
-	if (params >= 4)
-		bind_text(st, 4, f->key);
-	if (params >= 6) {
-		bind_text(st, 5, f->message_id);
-		sqlite3_bind_int64(st, 6, (int64_t)seq);
-	}
-	return st;
-}
-
-/* Only asked of where the keys do not come from the group itself. */
-static bool group_matches(struct sq_reader *r, const struct store_dead_filter *f, int64_t group_id)
-{
-	int64_t ids[GROUP_MERGED_MAX + 1];
-	if (!f->group_id || group_id == f->group_id)
-		return true;
-	int n = group_id ? group_family(&r->c, f->group_id, ids) : 0;
-	for (int i = 0; i < n; i++)
-		if (ids[i] == group_id)
-			return true;
-	return false;
-}
-
-static bool dead_matches(struct sq_reader *r, const struct store_dead_filter *f, int64_t seq)
-{
-	sqlite3_stmt *st = q_bind(&r->c, Q_DEAD_CHECK, "i", seq);
-	if (!q_row(&r->c, st))
-		return false;
-	bool ok = (!f->queue_id || col(st, 0) == f->queue_id) && (f->state < 0 || col(st, 1) == f->state) &&
-	          (f->reason < 0 || col(st, 2) == f->reason) && (!f->died_from_ms || col(st, 3) >= f->died_from_ms) &&
-	          (!f->died_to_ms || col(st, 3) < f->died_to_ms) &&
-	          (!f->error_type.n || str_eq(col_str(st, 4), f->error_type)) &&
-	          (!f->key.n || str_eq(col_str(st, 5), f->key)) && group_matches(r, f, col(st, 6));
-	q_end(st);
-	return ok;
-}
-
-/* The keys to look at, newest first: of one statement, or of a walk over groups. */
-struct keys {
-	sqlite3_stmt *st;
-	struct dead_walk walk;
-	struct arena heads;
-};
-
-static void key_begin(struct sq_reader *r, const struct store_dead_filter *f, struct keys *k)
-{
-	int64_t ids[GROUP_MERGED_MAX + 1];
-	bool narrower = f->message_id.n || (f->key.n && f->queue_id);
-	if (!f->group_id || narrower) {
-		k->st = list_keys(r, f);
-		return;
-	}
-	int n = group_family(&r->c, f->group_id, ids);
-	walk_begin(&k->walk, &r->c, false, ids, n, f->state, f->before_no ? f->before_no : INT64_MAX, &k->heads);
-}
-
-static bool key_next(struct sq_reader *r, struct keys *k, int64_t *seq, int64_t *no)
-{
-	if (!k->st)
-		return k->walk.c && walk_next(&k->walk, seq, no);
-	if (!q_row(&r->c, k->st))
-		return false;
-	*seq = col(k->st, 0);
-	*no = col(k->st, 1);
-	return true;
-}
-
-enum dlq_code sq_read_dead_list(struct store_reader *reader, const struct store_dead_filter *f, struct arena *a,
-                                struct store_dead_page *out, struct dlq_err *err)
+enum dlq_code sq_read_expiring(struct store_reader *reader, int64_t queue_id, int64_t before, int64_t max, int64_t *n, struct dlq_err *err)
 {
 	struct sq_reader *r = rd(reader);
-	int64_t last = 0, seq, no;
-	struct keys k = {0};
-	int limit = page_limit(f->limit), scan = f->scan_limit > 0 ? f->scan_limit : 10000;
-	*out = (struct store_dead_page){0};
+	*n = 0;
 	read_begin(r);
-	key_begin(r, f, &k);
-	while (key_next(r, &k, &seq, &no)) {
-		if (out->n == limit || out->scanned == scan) {
-			out->next_no = last;
-			q_end(k.st);
-			break;
-		}
-		last = no;
-		out->scanned++;
-		if (!dead_matches(r, f, seq))
-			continue;
-		out->items = list_grow(a, out->items, out->n, sizeof(*out->items));
-		if (!dead_fetch(r, seq, a, &out->items[out->n]))
-			continue;
-		/* A message id made here is not stored: the row's number alone does not make it the same id. */
-		if (!f->message_id.n || str_eq(out->items[out->n].id, f->message_id))
-			out->n++;
-	}
-	arena_release(&k.heads);
+	q_int(&r->c, queue_id ? Q_EXPIRING_QUEUE : Q_EXPIRING, n, "iii", queue_id, before, max);
 	return read_end(r, DLQ_OK, err);
 }
 
@@ -309,6 +206,19 @@ enum dlq_code sq_read_attempts(struct store_reader *reader, int64_t seq, int max
 	return read_end(r, DLQ_OK, err);
 }
 
+sqlite3_stmt *body_edited(struct sq_reader *r, int64_t seq, struct str *body)
+{
+	sqlite3_stmt *st = q_bind(&r->c, Q_EDIT_LAST, "i", seq);
+	if (!q_row(&r->c, st))
+		return NULL;
+	if (sqlite3_column_type(st, 1) == SQLITE_NULL) {
+		q_end(st);
+		return NULL;
+	}
+	*body = col_str(st, 1);
+	return st;
+}
+
 enum dlq_code sq_read_body(struct store_reader *reader, int64_t seq, bool original, struct arena *a, struct str *body,
                            struct str *content_type, struct dlq_err *err)
 {
@@ -317,15 +227,13 @@ enum dlq_code sq_read_body(struct store_reader *reader, int64_t seq, bool origin
 	read_begin(r);
 	sqlite3_stmt *st = q_bind(&r->c, Q_BODY_READ, "i", seq);
 	if (q_row(&r->c, st)) {
-		bool edited = !original && col(st, 2);
+		struct str now;
+		sqlite3_stmt *edit = !original && col(st, 2) ? body_edited(r, seq, &now) : NULL;
 		*content_type = col_copy(st, 1, a);
-		if (!edited)
-			*body = col_copy(st, 0, a);
+		*body = edit ? arena_str(a, now) : col_copy(st, 0, a);
+		if (edit)
+			q_end(edit);
 		q_end(st);
-		if (edited && q_row(&r->c, st = q_bind(&r->c, Q_EDIT_LAST, "i", seq))) {
-			*body = col_copy(st, 0, a);
-			q_end(st);
-		}
 	} else if (!r->c.rc) {
 		c = err_set(err, DLQ_NOT_FOUND, "there is no such dead letter");
 	}

@@ -1,4 +1,4 @@
-/* Redrives: who is a member, where each one stands, and putting one dead letter back. */
+/* Redrives: who is a member, and where each one stands. */
 #include "store/sqlite/internal.h"
 
 static enum dlq_code in_redrive(struct sq_store *s, sqlite3_stmt *st, const char *what, struct dlq_err *err)
@@ -15,77 +15,54 @@ enum dlq_code redrive_conflict(struct sq_store *s, const struct dead_facts *d, i
 	char id[ULID_LEN + 1], what[64];
 	id_dead(s, d->first_died_at, d->seq, id);
 	snprintf(what, sizeof(what), "dead letter %s is", id);
-	sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_OF_QUEUE, "iii", d->queue_id, d->died_no, redrive_n);
+	sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_OF_QUEUE, "iiii", d->queue_id, d->died_no, redrive_n, I(d->state));
 	if (q_row(&s->w, st))
 		return in_redrive(s, st, what, err);
 	if (d->group_id) {
-		st = q_bind(&s->w, Q_REDRIVE_OF_GROUP, "iii", d->group_id, d->died_no, redrive_n);
+		st = q_bind(&s->w, Q_REDRIVE_OF_GROUP, "iiii", d->group_id, d->died_no, redrive_n, I(d->state));
 		if (q_row(&s->w, st))
 			return in_redrive(s, st, what, err);
 	}
-	st = q_bind(&s->w, Q_REDRIVE_OF_ITEM, "ii", d->seq, redrive_n);
+	st = q_bind(&s->w, Q_REDRIVE_OF_ITEM, "iii", d->seq, d->died_no, redrive_n);
 	if (q_row(&s->w, st))
 		return in_redrive(s, st, what, err);
 	return conn_code(&s->w, err);
 }
 
-/* Ready, or held when an earlier message of its key is unfinished. */
-static void put_back(struct sq_store *s, struct sq_queue *q, const struct dead_facts *d, int64_t due)
+unsigned redrive_takes(enum redrive_action action, bool override)
 {
-	struct store_counts *c = queue_touch(s, q);
-	int64_t redrives = d->redrives + 1;
-	if (q->ordered && d->key.n && !lane_is_head(s, d->queue_id, d->key, d->seq)) {
-		q_run(&s->w, Q_HELD_INSERT, "iiii", d->seq, d->queue_id, due, redrives);
-		c->held++;
-	} else {
-		struct waiting w = {d->queue_id, due, d->seq, 0, 0, redrives, 0, 0};
-		waiting_add(s, q, &w);
-	}
-	c->bytes += d->body_bytes;
-	c->dead--;
-	c->redriving++;
-	struct sq_group *g = group_touch(s, d->group_id);
-	if (g) {
-		g->dead--;
-		g->redriving++;
-	}
+	if (action == ACTION_RESTORE)
+		return 1u << DEAD_DISCARDED | 1u << DEAD_ARCHIVED;
+	return 1u << DEAD_DEAD | (action == ACTION_REDRIVE && override ? 1u << DEAD_ARCHIVED : 0);
 }
 
-enum dlq_code sq_redrive_one(struct store *store, int64_t seq, int64_t redrive_n, struct str redrive_id,
-                             const struct str *body, struct str operator, struct str why, int64_t due,
-                             struct dlq_err *err)
+static unsigned takes(const struct store_redrive *r)
 {
-	struct sq_store *s = sq(store);
-	struct arena a = {0};
-	struct dead_facts d;
-	enum dlq_code c = dead_free(s, seq, redrive_n, &a, &d, err);
-	struct sq_queue *q = c ? NULL : queue_find(s, d.queue_id);
-	if (!c && !q)
-		c = err_set(err, DLQ_CONFLICT, "the queue of the dead letter was deleted");
-	if (!c) {
-		q_run(&s->w, Q_DEAD_REDRIVE, "iiiittti", seq, s->wall, d.redrives + 1, redrive_n, redrive_id, operator,
-		      why, I(d.edited || body));
-		if (body)
-			q_run(&s->w, Q_EDIT_INSERT, "iiitb", seq, d.redrives + 1, s->wall, operator, * body);
-		put_back(s, q, &d, due);
-		if (redrive_n)
-			q_run(&s->w, Q_ITEM_SENT, "iii", redrive_n, seq, s->wall);
-		c = conn_code(&s->w, err);
-	}
-	arena_release(&a);
-	return c;
+	return redrive_takes(r->action, r->override_limit);
 }
 
 static enum dlq_code create_row(struct sq_store *s, struct store_redrive *r, struct dlq_err *err)
 {
 	r->started_at_ms = s->wall;
 	r->state = REDRIVE_RUNNING;
-	q_run(&s->w, Q_REDRIVE_INSERT, "itiiittiiidid", r->queue_id, r->queue, r->until_no, r->total, r->started_at_ms,
+	q_run(&s->w, Q_REDRIVE_INSERT, "itiiittiiididiititi", r->queue_id, r->queue, r->until_no, r->total, r->started_at_ms,
 	      r->operator, r->reason, r->group_id, r->guard.first, r->guard.canary_wait_ms, r->guard.rate,
-	      r->guard.stop_count, r->guard.stop_percent);
+	      r->guard.stop_count, r->guard.stop_percent, I(r->action), r->to_queue_id, r->to_queue, I(r->override_limit), r->plan,
+	      r->plan_next);
 	r->n = sqlite3_last_insert_rowid(s->w.db);
 	id_redrive(s, r->started_at_ms, r->n, r->redrive_id);
 	return conn_code(&s->w, err);
+}
+
+/* The members that a whole queue or group has now: the dead are counted already, the others are looked at. */
+static int64_t members_now(struct sq_store *s, enum statement q, int64_t id, int64_t dead, const struct store_redrive *r)
+{
+	static const enum dead_state others[] = {DEAD_DISCARDED, DEAD_ARCHIVED};
+	int64_t sum = takes(r) & 1u << DEAD_DEAD ? dead : 0, n;
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (takes(r) & 1u << others[i] && q_int(&s->w, q, &n, "iii", id, I(others[i]), INT64_MAX))
+			sum += n;
+	return sum;
 }
 
 static enum dlq_code create_whole(struct sq_store *s, struct store_redrive *r, struct dlq_err *err)
@@ -93,11 +70,11 @@ static enum dlq_code create_whole(struct sq_store *s, struct store_redrive *r, s
 	struct sq_queue *q = queue_find(s, r->queue_id);
 	if (!q)
 		return err_set(err, DLQ_NOT_FOUND, "there is no queue \"" STR_FMT "\"", STR_ARG(r->queue));
-	sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_OVERLAP, "i", r->queue_id);
+	sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_OVERLAP, "iiii", r->queue_id, I(0), I(r->action), I(r->override_limit));
 	if (q_row(&s->w, st))
 		return in_redrive(s, st, "dead letters of the queue are", err);
 	r->until_no = s->died_no.next - 1;
-	r->total = q->now.dead;
+	r->total = members_now(s, Q_N_QUEUE_STATE, r->queue_id, q->now.dead, r);
 	return create_row(s, r, err);
 }
 
@@ -117,11 +94,11 @@ static enum dlq_code create_group(struct sq_store *s, struct store_redrive *r, s
 	memcpy(r->group_fp, g->fp, sizeof(r->group_fp));
 	r->total = 0;
 	for (int i = 0; i < n; i++) {
-		sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_OVERLAP_GROUP, "ii", ids[i], queue_id);
+		sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_OVERLAP_GROUP, "iiii", queue_id, ids[i], I(r->action), I(r->override_limit));
 		if (q_row(&s->w, st))
 			return in_redrive(s, st, "dead letters of the group are", err);
 		g = group_by_id(s, ids[i]);
-		r->total += g ? g->dead : 0;
+		r->total += members_now(s, Q_N_GROUP_STATE, ids[i], g ? g->dead : 0, r);
 	}
 	r->until_no = s->died_no.next - 1;
 	enum dlq_code c = create_row(s, r, err);
@@ -130,21 +107,23 @@ static enum dlq_code create_group(struct sq_store *s, struct store_redrive *r, s
 	return c ? c : conn_code(&s->w, err);
 }
 
-enum dlq_code sq_redrive_create(struct store *store, struct store_redrive *r, const int64_t *seqs, int n_seqs,
-                                struct dlq_err *err)
+/* Who they are, redrive_pick says. */
+static enum dlq_code create_planned(struct sq_store *s, struct store_redrive *r, struct dlq_err *err)
 {
-	struct sq_store *s = sq(store);
+	int64_t any;
+	r->queue_id = r->group_id = r->total = 0;
+	r->until_no = s->died_no.next - 1;
+	r->plan_next = q_int(&s->w, Q_DEAD_ANY, &any, "") ? r->until_no + 1 : 0;
+	return create_row(s, r, err);
+}
+
+static enum dlq_code create_chosen(struct sq_store *s, struct store_redrive *r, const int64_t *seqs, int n_seqs, struct dlq_err *err)
+{
 	struct arena a = {0};
 	enum dlq_code c = DLQ_OK;
-	r->until_no = r->cursor_no = r->sent = r->skipped = r->succeeded = r->failed_again = r->ended_at_ms = r->cancelled = 0;
-	r->halted_why = STR("");
-	if (r->group_id)
-		return create_group(s, r, err);
-	if (r->queue_id)
-		return create_whole(s, r, err);
 	for (int i = 0; i < n_seqs && !c; i++) {
 		struct dead_facts d;
-		c = dead_free(s, seqs[i], 0, &a, &d, err);
+		c = dead_free(s, seqs[i], 0, takes(r), &a, &d, err);
 		arena_reset(&a);
 	}
 	r->total = n_seqs;
@@ -154,74 +133,93 @@ enum dlq_code sq_redrive_create(struct store *store, struct store_redrive *r, co
 	for (int i = 0; i < n_seqs && !c; i++) {
 		struct dead_facts d = {0};
 		dead_load(s, seqs[i], &a, &d);
-		q_run(&s->w, Q_REDRIVE_ITEM, "iiii", r->n, I(i) + 1, seqs[i], d.first_died_at);
+		item_add(s, r->n, I(i) + 1, &d, ITEM_SELECTED, STR(""));
 		arena_reset(&a);
 	}
 	arena_release(&a);
 	return c ? c : conn_code(&s->w, err);
 }
 
-static int next_of_group(struct sq_store *s, int64_t redrive_n, int64_t *cursor, int64_t until, int max, int64_t *seqs,
-                         int64_t *nos)
+enum dlq_code sq_redrive_create(struct store *store, struct store_redrive *r, const int64_t *seqs, int n_seqs,
+                                struct dlq_err *err)
 {
-	int64_t ids[GROUP_MERGED_MAX + 1], seq, no;
+	struct sq_store *s = sq(store);
+	r->until_no = r->cursor_no = r->sent = r->skipped = r->succeeded = r->failed_again = r->ended_at_ms = r->cancelled = 0;
+	r->plan_next = r->looked = r->changed = r->unchanged = r->edit_failed = 0;
+	r->halted_why = STR("");
+	if (r->to_queue_id && !queue_find(s, r->to_queue_id))
+		return err_set(err, DLQ_NOT_FOUND, "there is no queue \"" STR_FMT "\" to put them into", STR_ARG(r->to_queue));
+	if (r->plan.n)
+		return create_planned(s, r, err);
+	if (r->group_id)
+		return create_group(s, r, err);
+	if (r->queue_id)
+		return create_whole(s, r, err);
+	return create_chosen(s, r, seqs, n_seqs, err);
+}
+
+/* One line of the ledger; false: it is there already. */
+bool item_add(struct sq_store *s, int64_t redrive_n, int64_t ord, const struct dead_facts *d, enum item_state state, struct str note)
+{
+	if (q_run(&s->w, Q_REDRIVE_ITEM, "iiiiit", redrive_n, ord, d->seq, d->first_died_at, I(state), note) != 1)
+		return false;
+	if (state == ITEM_SELECTED)
+		q_run(&s->w, Q_REDRIVE_SCOPE, "iiii", redrive_n, d->queue_id, d->group_id, ord);
+	return true;
+}
+
+/* The next of a whole queue or of groups, in died order; they get their line in the ledger. */
+static int next_of_all(struct sq_store *s, const struct store_redrive *r, int64_t *cursor, int max, int64_t *seqs)
+{
+	int64_t ids[GROUP_MERGED_MAX + 1] = {r->queue_id}, no;
 	struct arena a = {0};
 	struct dead_walk w;
-	int n_ids = 0, n = 0;
-	sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_GROUPS, "i", redrive_n);
-	while (q_row(&s->w, st))
+	struct dead_facts d = {0};
+	int n_ids = r->group_id ? 0 : 1, n = 0;
+	sqlite3_stmt *st = r->group_id ? q_bind(&s->w, Q_REDRIVE_GROUPS, "i", r->n) : NULL;
+	while (st && q_row(&s->w, st))
 		if (n_ids <= GROUP_MERGED_MAX)
 			ids[n_ids++] = col(st, 0);
-	walk_begin(&w, &s->w, true, ids, n_ids, DEAD_DEAD, *cursor, &a);
-	while (n < max && walk_next(&w, &seq, &no) && no <= until) {
-		seqs[n] = seq;
-		nos[n++] = *cursor = no;
+	walk_begin(&w, &s->w, r->group_id ? Q_WALK_GROUP_UP : Q_WALK_QUEUE_UP, STR(""));
+	for (int i = 0; i < n_ids; i++)
+		for (int k = 0; k < DEAD_STATE_COUNT; k++)
+			if (takes(r) & 1u << k)
+				walk_add(&w, ids[i], k, *cursor, &a);
+	while (n < max && walk_next(&w, &seqs[n], &no) && no <= r->until_no) {
+		*cursor = no;
+		if (dead_load(s, seqs[n], &a, &d))
+			q_run(&s->w, Q_REDRIVE_ITEM, "iiiiit", r->n, no, seqs[n], d.first_died_at, I(ITEM_SELECTED), STR(""));
+		n++;
 	}
 	arena_release(&a);
 	return n;
-}
-
-/* Members that were not listed beforehand get their line in the ledger. */
-static void items_add(struct sq_store *s, int64_t redrive_n, const int64_t *seqs, const int64_t *nos, int n)
-{
-	struct arena a = {0};
-	for (int i = 0; i < n; i++) {
-		struct dead_facts d = {0};
-		dead_load(s, seqs[i], &a, &d);
-		q_run(&s->w, Q_REDRIVE_ITEM, "iiii", redrive_n, nos[i], seqs[i], d.first_died_at);
-		arena_reset(&a);
-	}
-	arena_release(&a);
 }
 
 enum dlq_code sq_redrive_next(struct store *store, int64_t redrive_n, int max, int64_t *seqs, int *n,
                               struct dlq_err *err)
 {
 	struct sq_store *s = sq(store);
-	sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_GET, "i", redrive_n);
+	struct arena a = {0};
+	struct store_redrive r = {0};
 	*n = 0;
-	if (!q_row(&s->w, st))
-		return s->w.rc ? conn_code(&s->w, err)
-		               : err_set(err, DLQ_NOT_FOUND, "there is no redrive %lld", (long long)redrive_n);
-	int64_t queue_id = col(st, 1), until = col(st, 6), cursor = col(st, 7), group_id = col(st, 15);
-	int64_t *nos = mem_alloc((size_t)(max > 0 ? max : 1) * sizeof(*nos));
-	q_end(st);
-	st = NULL;
-	if (group_id)
-		*n = next_of_group(s, redrive_n, &cursor, until, max, seqs, nos);
-	else if (queue_id)
-		st = q_bind(&s->w, Q_REDRIVE_NEXT_QUEUE, "iiii", queue_id, cursor, until, I(max));
-	else
-		st = q_bind(&s->w, Q_REDRIVE_NEXT_ITEM, "iii", redrive_n, cursor, I(max));
-	while (q_row(&s->w, st)) {
-		seqs[*n] = col(st, 0);
-		nos[(*n)++] = cursor = col(st, 1);
+	enum dlq_code c = redrive_load(s, redrive_n, &a, &r, err);
+	arena_release(&a); /* only numbers of r are used */
+	if (c)
+		return c;
+	if (r.plan_next)
+		return err_set(err, DLQ_CONFLICT, "redrive %s is still selecting its members", r.redrive_id);
+	int64_t cursor = r.cursor_no;
+	if (r.group_id || r.queue_id) {
+		*n = next_of_all(s, &r, &cursor, max, seqs);
+	} else {
+		sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_NEXT_ITEM, "iii", redrive_n, cursor, I(max));
+		while (q_row(&s->w, st)) {
+			seqs[(*n)++] = col(st, 0);
+			cursor = col(st, 1);
+		}
 	}
-	if (group_id || queue_id)
-		items_add(s, redrive_n, seqs, nos, *n);
-	mem_free(nos);
 	if (*n == 0)
-		cursor = until;
+		cursor = r.until_no;
 	q_run(&s->w, Q_REDRIVE_CURSOR, "ii", redrive_n, cursor);
 	return conn_code(&s->w, err);
 }
@@ -281,11 +279,31 @@ void redrive_row(const struct sq_store *s, sqlite3_stmt *st, struct arena *a, st
 	    .halted_why = col_copy(st, 21, a),
 	    .canary_until = col(st, 22),
 	    .cancelled = col(st, 23),
+	    .action = (enum redrive_action)col(st, 25),
+	    .to_queue_id = col(st, 26),
+	    .to_queue = col_copy(st, 27, a),
+	    .override_limit = col(st, 28) != 0,
+	    .plan = col_copy(st, 29, a),
+	    .plan_next = col(st, 30),
+	    .looked = col(st, 31),
+	    .changed = col(st, 32),
+	    .unchanged = col(st, 33),
+	    .edit_failed = col(st, 34),
 	};
 	struct str fp = col_str(st, 24);
 	if (fp.n == sizeof(out->group_fp))
 		memcpy(out->group_fp, fp.p, fp.n);
 	id_redrive(s, out->started_at_ms, out->n, out->redrive_id);
+}
+
+enum dlq_code redrive_load(struct sq_store *s, int64_t n, struct arena *a, struct store_redrive *out, struct dlq_err *err)
+{
+	sqlite3_stmt *st = q_bind(&s->w, Q_REDRIVE_GET, "i", n);
+	if (!q_row(&s->w, st))
+		return s->w.rc ? conn_code(&s->w, err) : err_set(err, DLQ_NOT_FOUND, "there is no redrive %lld", (long long)n);
+	redrive_row(s, st, a, out);
+	q_end(st);
+	return DLQ_OK;
 }
 
 enum dlq_code sq_redrive_active(struct store *store, struct arena *a, struct store_redrive **out, int *n,

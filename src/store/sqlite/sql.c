@@ -161,6 +161,7 @@ static sqlite3_stmt *bind_args(struct conn *c, enum statement q, const char *arg
 	for (int i = 1; st && *args; args++, i++) {
 		int64_t v;
 		struct str s;
+		const struct str *p;
 		switch (*args) {
 		case 'i':
 			sqlite3_bind_int64(st, i, va_arg(ap, int64_t));
@@ -181,6 +182,20 @@ static sqlite3_stmt *bind_args(struct conn *c, enum statement q, const char *arg
 			break;
 		case 'd':
 			sqlite3_bind_double(st, i, va_arg(ap, double));
+			break;
+		case 'B':
+			p = va_arg(ap, const struct str *);
+			if (p)
+				sqlite3_bind_blob64(st, i, p->n ? p->p : "", p->n, SQLITE_STATIC);
+			else
+				sqlite3_bind_null(st, i);
+			break;
+		case 'x':
+			p = va_arg(ap, const struct str *);
+			if (p)
+				sqlite3_bind_text64(st, i, p->n ? p->p : "", p->n, SQLITE_STATIC, SQLITE_UTF8);
+			else
+				sqlite3_bind_null(st, i);
 			break;
 		default:
 			ASSERT(*args == 'b');

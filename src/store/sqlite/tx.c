@@ -175,9 +175,9 @@ static void counts_write(struct sq_store *s)
 		const struct store_counts *c = &s->touched[i]->now;
 		if (s->touched[i]->deleted)
 			continue;
-		q_run(&s->w, Q_COUNT_UPDATE, "iiiiiiiiiiiiiiii", s->touched[i]->queue_id, c->ready, c->retrying,
+		q_run(&s->w, Q_COUNT_UPDATE, "iiiiiiiiiiiiiiiii", s->touched[i]->queue_id, c->ready, c->retrying,
 		      c->held, c->leased, c->dead, c->redriving, c->bytes, c->sent, c->done, c->failed_attempts,
-		      c->died, c->redriven, c->discarded, c->archived, c->duplicates);
+		      c->died, c->redriven, c->discarded, c->archived, c->duplicates, c->imported);
 		queue_history(s, s->touched[i]);
 	}
 }

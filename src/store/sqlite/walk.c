@@ -1,4 +1,5 @@
-/* The dead letters of several groups in one order: each group and state has its next one, the nearest of all comes first. */
+/* Dead letters of several places (groups, queues, states) in one order: each place has its next one, the nearest of all
+ * comes first. */
 #include "store/sqlite/internal.h"
 
 int group_family(struct conn *c, int64_t group_id, int64_t *group_ids)
@@ -18,7 +19,8 @@ int group_family(struct conn *c, int64_t group_id, int64_t *group_ids)
 
 static bool head_move(struct dead_walk *w, struct walk_head *h)
 {
-	sqlite3_stmt *st = q_bind(w->c, w->up ? Q_WALK_UP : Q_WALK_DOWN, "iii", h->group_id, h->state, h->no);
+	sqlite3_stmt *st = w->text.n ? q_bind(w->c, w->q, "iiit", h->of, I(0), h->no, w->text)
+	                             : q_bind(w->c, w->q, "iii", h->of, h->state, h->no);
 	if (!q_row(w->c, st))
 		return false;
 	h->seq = col(st, 0);
@@ -27,18 +29,18 @@ static bool head_move(struct dead_walk *w, struct walk_head *h)
 	return true;
 }
 
-void walk_begin(struct dead_walk *w, struct conn *c, bool up, const int64_t *group_ids, int n, int state,
-                int64_t from_no, struct arena *a)
+void walk_begin(struct dead_walk *w, struct conn *c, enum statement q, struct str text)
 {
-	int states = state < 0 ? DEAD_STATE_COUNT : 1;
-	*w = (struct dead_walk){.c = c, .up = up};
-	w->heads = arena_alloc(a, (size_t)(n > 0 ? n * states : 1) * sizeof(*w->heads));
-	for (int i = 0; i < n; i++)
-		for (int k = 0; k < states; k++) {
-			struct walk_head h = {.group_id = group_ids[i], .state = state < 0 ? k : state, .no = from_no};
-			if (head_move(w, &h))
-				w->heads[w->n++] = h;
-		}
+	*w = (struct dead_walk){.c = c, .q = q, .text = text, .up = q == Q_WALK_GROUP_UP || q == Q_WALK_QUEUE_UP};
+}
+
+void walk_add(struct dead_walk *w, int64_t of, int64_t state, int64_t from_no, struct arena *a)
+{
+	struct walk_head h = {.of = of, .state = state, .no = from_no};
+	if (!head_move(w, &h))
+		return;
+	w->heads = list_grow(a, w->heads, w->n, sizeof(*w->heads));
+	w->heads[w->n++] = h;
 }
 
 bool walk_next(struct dead_walk *w, int64_t *seq, int64_t *no)

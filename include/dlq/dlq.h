@@ -59,13 +59,24 @@ struct dlq_delivery {
 /* Waits up to wait_ms for a message. *out is NULL when none came. visibility_timeout_ms 0: the policy's. */
 DLQ_API enum dlq_code dlq_receive(struct dlq *d, const char *queue, const char *worker, int64_t wait_ms, int64_t visibility_timeout_ms,
                                   struct dlq_delivery **out, struct dlq_err *err);
+/* As dlq_receive, with everything that can be said about the worker. Zero what you do not set. */
+struct dlq_receive_options {
+	const char *worker;         /* who takes it, shown in the history; or NULL */
+	const char *worker_version; /* tells a bad deploy from bad messages; or NULL */
+	int64_t wait_ms;
+	int64_t visibility_timeout_ms; /* 0: the policy's */
+};
+DLQ_API enum dlq_code dlq_receive_with(struct dlq *d, const char *queue, const struct dlq_receive_options *o, struct dlq_delivery **out,
+                                       struct dlq_err *err);
 DLQ_API void dlq_delivery_free(struct dlq_delivery *m);
 
 enum dlq_outcome { DLQ_OUTCOME_OK, DLQ_OUTCOME_TRANSIENT, DLQ_OUTCOME_PERMANENT, DLQ_OUTCOME_RELEASE };
+/* Zero what you do not set: members are added at the end. */
 struct dlq_settle {
 	enum dlq_outcome outcome;
 	const char *error_type, *error_message, *error_detail; /* or NULL */
 	int64_t retry_after_ms;    /* transient: not earlier; release: delay */
+	const char *fingerprint;   /* your own word for which failures are one group, or NULL: the message decides */
 };
 /* dlq_id_out: at least 27 bytes or NULL; empty unless the message became a dead letter. GONE: the lease is over. */
 DLQ_API enum dlq_code dlq_settle(struct dlq *d, const char *queue, const char *receipt, const struct dlq_settle *s, char *dlq_id_out, struct dlq_err *err);

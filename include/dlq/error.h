@@ -35,7 +35,8 @@
 	X(UNREACHABLE,      "unreachable",        502, 6,  1, "The other side cannot be reached")     \
 	X(NO_MEMORY,        "no_memory",          500, 7,  1, "Out of memory")                        \
 	X(SYSTEM,           "system",             500, 7,  0, "The operating system refused")         \
-	X(INTERNAL,         "internal",           500, 70, 0, "A fault in dlq itself")
+	X(INTERNAL,         "internal",           500, 70, 0, "A fault in dlq itself")                \
+	X(EXPECTATION,      "expectation_failed", 417, 2,  0, "The Expect header asks for what is not done here")
 
 enum dlq_code {
 #define X(name, code, http, exit, retriable, title) DLQ_##name,

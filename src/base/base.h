@@ -94,6 +94,7 @@ void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 char *buf_reserve(struct buf *b, size_t n); /* room for n more bytes, or NULL past max; then b->n += used */
 struct str buf_str(const struct buf *b);
 void buf_clear(struct buf *b);   /* empty, memory kept */
+void buf_fit(struct buf *b);     /* gives back memory that is not filled */
 void buf_release(struct buf *b); /* empty, memory freed */
 char *buf_take(struct buf *b, size_t *n); /* the caller frees it with mem_free; NUL-ended; b is empty then */
 

@@ -85,6 +85,16 @@ void buf_clear(struct buf *b)
 	b->overflow = false;
 }
 
+void buf_fit(struct buf *b)
+{
+	if (!b->n) {
+		buf_release(b);
+	} else if (b->n < b->cap) {
+		b->p = mem_grow(b->p, b->n, 1);
+		b->cap = b->n;
+	}
+}
+
 void buf_release(struct buf *b)
 {
 	mem_free(b->p);

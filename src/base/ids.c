@@ -163,6 +163,14 @@ const char *queue_name_check(struct str s)
 	return NULL;
 }
 
+const char *header_value_check(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if ((unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f)
+			return "must be " HEADER_VALUE_RULE;
+	return str_is_utf8(s) ? NULL : "must be " HEADER_VALUE_RULE;
+}
+
 const char *message_id_check(struct str s)
 {
 	if (s.n == 0)

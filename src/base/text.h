@@ -41,6 +41,9 @@ void hex_encode(struct str bytes, struct buf *out);
 const char *queue_name_check(struct str s);
 #define MESSAGE_ID_RULE "1 to 128 printable ASCII characters without spaces"
 const char *message_id_check(struct str s);
+/* Keys, content types and values of message headers also go out as values of HTTP headers. NULL, or why s cannot (static text). */
+#define HEADER_VALUE_RULE "UTF-8 text without control characters (bytes below 0x20, and 0x7f)"
+const char *header_value_check(struct str s);
 
 /* ---- writing JSON into a buf; commas are placed by the writer ---- */
 struct json_out {

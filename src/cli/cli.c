@@ -290,11 +290,23 @@ static bool output_lost(void)
 	return true;
 }
 
+/*
+ * A stdin, stdout or stderr that is closed must not be the number of the next file or socket: what is written there would go
+ * into it. The lowest free number is taken. A command's result that reaches nobody is still an error; a server may be started without all three.
+ */
+static void hold_standard_files(bool output_wanted)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", output_wanted ? O_RDONLY : O_RDWR) != fd)
+			_exit(code_exit(DLQ_SYSTEM)); /* no /dev/null: nothing can be told then */
+}
+
 int cli_main(int argc, char **argv)
 {
 	struct cli c = {0};
 	int rc;
 
+	hold_standard_files(argc < 2 || strcmp(argv[1], cmd_serve.name));
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {
 		cli_help(NULL);

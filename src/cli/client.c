@@ -197,6 +197,7 @@ enum dlq_code client_call(struct client *cl, struct client_call *call, struct dl
 	call->reply_headers.max = HEADERS_MAX;
 	curl_easy_reset(easy); /* keeps the connection */
 	curl_easy_setopt(easy, CURLOPT_URL, url.p);
+	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* a queue "..": the server says what is wrong with it */
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, text);

@@ -10,6 +10,12 @@
 
 /* ---- list and show ---- */
 
+/* People see what waits for its first attempt and what waits for another one; the API counts the latter in `ready`, too. */
+static int64_t never_tried(const json_t *counts)
+{
+	return jint(counts, "ready") - jint(counts, "retrying");
+}
+
 struct list {
 	struct table table;
 	bool json;
@@ -25,7 +31,7 @@ static bool list_item(json_t *q, void *arg)
 		return true;
 	}
 	table_cell(&l->table, jstr(q, "name"));
-	table_int(&l->table, jint(counts, "ready"));
+	table_int(&l->table, never_tried(counts));
 	table_int(&l->table, jint(counts, "retrying"));
 	table_int(&l->table, jint(counts, "held"));
 	table_int(&l->table, jint(counts, "leased"));
@@ -71,10 +77,12 @@ static void show_queue(struct cli *c, json_t *q)
 		json_line(q);
 		return;
 	}
+	json_t *counts = json_object_get(q, "counts");
+	json_object_set_new(counts, "ready", json_integer(never_tried(counts)));
 	config = json_dumps(json_object_get(q, "config"), JSON_INDENT(2));
 	printf("%s%s%s%s, made %s\n", term_bold(), jstr(q, "name"), term_reset(),
 	       json_is_true(json_object_get(q, "paused")) ? " (paused)" : "", jstr(q, "created_at"));
-	show_numbers("now", json_object_get(q, "counts"));
+	show_numbers("now", counts);
 	show_numbers("in total", json_object_get(q, "totals"));
 	printf("%ssettings%s\n%s\n", term_bold(), term_reset(), config ? config : "");
 	free(config);
@@ -192,6 +200,11 @@ static bool settings_of(struct cli *c, json_t **out, int *rc)
 	if (cli_flag(c, "ordered"))
 		json_object_set_new(o, "ordered", json_true());
 	policy = json_object_get(o, "policy");
+	if (policy && !json_is_object(policy) && !json_is_null(policy)) {
+		json_decref(o);
+		*rc = cli_usage(c, "\"policy\" in the settings is a map, such as {\"max_attempts\": 3}");
+		return false;
+	}
 	policy = json_is_object(policy) ? json_incref(policy) : json_object();
 	for (size_t i = 0; i < ARRAY_LEN(policy_keys); i++)
 		if (cli_opt(c, policy_keys[i]))

@@ -147,6 +147,7 @@ out:
 
 static int run(struct cli *c)
 {
+	static const char *const of_nack[] = {"error-type", "error", "retry-after"};
 	const char *outcome = outcome_of(c);
 	int64_t max, wait_ms, retry_ms;
 	int rc;
@@ -158,6 +159,9 @@ static int run(struct cli *c)
 		return EXIT_USAGE;
 	if (cli_flag(c, "ack") && cli_opt(c, "nack"))
 		return cli_usage(c, "--ack and --nack: which one is it?");
+	for (size_t i = 0; i < ARRAY_LEN(of_nack); i++)
+		if (cli_opt(c, of_nack[i]) && !cli_opt(c, "nack"))
+			return cli_usage(c, "--%s goes with --nack OUTCOME", of_nack[i]);
 	if (outcome && strcmp(outcome, "ok")) {
 		bool known = false;
 

@@ -19,7 +19,7 @@ static bool header_add(const struct cli *c, struct arena *a, const char **lines,
 	if (!value)
 		return true;
 	for (const char *p = value; *p; p++)
-		if ((unsigned char)*p < 0x20 && *p != '\t') {
+		if ((unsigned char)*p < 0x20 || *p == 0x7f) {
 			cli_usage(c, "the value of %s has a line break or another control character", name);
 			return false;
 		}

@@ -4,6 +4,7 @@
  * The main thread has all signals of interest blocked before any other thread starts, and takes them from a signalfd.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -127,7 +128,7 @@ static enum dlq_code open_engine(struct serve *v, struct dlq_err *err)
 	if (!code)
 		code = engine_bootstrap_token(v->engine, &created, err);
 	if (!code)
-		code = engine_apply_queues(v->engine, v->s.queues, v->s.n_queues, err);
+		code = engine_apply_queues(v->engine, v->s.queues, v->s.n_queues, v->s.v[SET_ON_DEAD_LETTER].text, err);
 	if (!code)
 		code = engine_start(v->engine, err);
 	return code;
@@ -155,7 +156,6 @@ static enum dlq_code open_http(struct serve *v, struct dlq_err *err)
 				.expires_soon_ms = s[SET_EXPIRES_SOON].num,
 			},
 		.engine = v->engine,
-		.default_on_dead_letter = s[SET_ON_DEAD_LETTER].text,
 	};
 
 	return http_server_start(&o, &v->http, err);
@@ -265,7 +265,8 @@ static void reload(struct serve *v)
 	size_t n = 0;
 
 	notify_manager("RELOADING=1");
-	if (settings_load(&s, v->file, v->c, &err) || engine_apply_queues(v->engine, s.queues, s.n_queues, &err)) {
+	if (settings_load(&s, v->file, v->c, &err) ||
+	    engine_apply_queues(v->engine, s.queues, s.n_queues, s.v[SET_ON_DEAD_LETTER].text, &err)) {
 		for (const char *p = err.detail; *p && n + 3 < sizeof(quoted); p++) {
 			if (*p == '"' || *p == '\\')
 				quoted[n++] = '\\';
@@ -329,6 +330,9 @@ static int run(struct cli *c)
 	if (v.file && !*v.file)
 		v.file = NULL;
 	umask(077);
+	/* Large buffers go back to the system when they are freed: what is in use has limits, what lies between would have none. */
+	mallopt(M_MMAP_THRESHOLD, 512 << 10);
+	mallopt(M_TRIM_THRESHOLD, 4 << 20);
 	if (start(&v, &err))
 		rc = cli_fail(&err);
 	else

@@ -338,6 +338,9 @@ enum dlq_code settings_load(struct settings *s, const char *file, const struct c
 
 	for (int i = 0; i < SET_COUNT && !code; i++)
 		code = load_one(s, (enum setting_id)i, root, c, err);
+	if (!code && !s->v[SET_DATA].text.n)
+		code = err_set(err, DLQ_INVALID_SETTING, STR_FMT ": the data folder is empty text; name one, such as ./dlq-data",
+			       STR_ARG(s->v[SET_DATA].origin));
 	if (!code && !s->v[SET_TLS_CERT].text.n != !s->v[SET_TLS_KEY].text.n)
 		code = err_set(err, DLQ_INVALID_SETTING, "tls.cert and tls.key go together; only %s is set",
 			       s->v[SET_TLS_CERT].text.n ? "tls.cert" : "tls.key");

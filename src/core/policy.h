@@ -73,12 +73,13 @@ struct queue_config {
 	int concurrency;             /* push: requests at once, 1 to 1024, default 16 */
 	int64_t push_timeout_ms;     /* default 30s; the lease is extended while a push runs */
 	struct str on_dead_letter;   /* URL, empty: none */
+	bool on_dead_letter_default; /* it is the server's, written as null: it changes with that */
 	bool from_file;              /* defined in the configuration file: PUT and DELETE are refused */
 };
 
 /*
  * Reads a queue's settings. d may be NULL (all defaults). name wins over a "name" key; one of the two must be there.
- * defaults_on_dead_letter: the server-wide URL or empty. On success *out has one reference.
+ * default_on_dead_letter: the server-wide URL or empty; for a queue that sets none, or null. On success *out has one reference.
  */
 enum dlq_code queue_config_parse(const struct doc *d, struct str name, struct str default_on_dead_letter,
                                  struct queue_config **out, struct dlq_err *err) MUST_USE;

@@ -92,7 +92,7 @@ static enum dlq_code parse_limits(const struct doc *d, struct queue_config *q, s
 static enum dlq_code parse_all(const struct doc *d, struct str name, struct queue_config *q, struct dlq_err *err)
 {
 	enum dlq_code code = d ? check_keys(d, err) : DLQ_OK;
-	const struct doc *ordered = doc_get(d, "ordered");
+	const struct doc *ordered = doc_get(d, "ordered"), *told = doc_get(d, "on_dead_letter");
 	if (code == DLQ_OK)
 		code = parse_name(d, name, q, err);
 	if (code == DLQ_OK && ordered)
@@ -101,8 +101,10 @@ static enum dlq_code parse_all(const struct doc *d, struct str name, struct queu
 		code = parse_limits(d, q, err);
 	if (code == DLQ_OK)
 		code = parse_url(doc_get(d, "push"), &q->arena, &q->push_url, err);
-	if (code == DLQ_OK)
-		code = parse_url(doc_get(d, "on_dead_letter"), &q->arena, &q->on_dead_letter, err);
+	if (code == DLQ_OK && told && told->kind != DOC_NULL) {
+		q->on_dead_letter_default = false;
+		code = parse_url(told, &q->arena, &q->on_dead_letter, err);
+	}
 	if (code == DLQ_OK)
 		code = policy_parse(doc_get(d, "policy"), &q->arena, &q->policy, err);
 	return code;
@@ -118,6 +120,7 @@ enum dlq_code queue_config_parse(const struct doc *d, struct str name, struct st
 	q->concurrency = 16;
 	q->push_timeout_ms = 30000;
 	q->on_dead_letter = arena_str(&q->arena, default_on_dead_letter);
+	q->on_dead_letter_default = true;
 	q->push_url = STR("");
 	if (d && d->kind == DOC_NULL)
 		d = NULL;

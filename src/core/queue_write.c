@@ -106,7 +106,11 @@ void queue_config_write(const struct queue_config *q, struct json_out *j)
 	jout_kstr(j, "push", q->push_url);
 	jout_kint(j, "concurrency", q->concurrency);
 	write_duration(j, "push_timeout", q->push_timeout_ms);
-	jout_kstr(j, "on_dead_letter", q->on_dead_letter);
+	jout_key(j, "on_dead_letter");
+	if (q->on_dead_letter_default)
+		jout_null(j); /* not its text: that may be a secret, and changes without the queue */
+	else
+		jout_str(j, q->on_dead_letter);
 	jout_key(j, "policy");
 	policy_write(&q->policy, j);
 	jout_close(j, '}');

@@ -150,7 +150,7 @@ void engine_submit(struct engine *e, struct engine_op *list)
 			continue;
 		}
 		if (op->type == OP_RECEIVE)
-			op->u.receive.cancelled = false;
+			op->u.receive.cancelled = false, op->u.receive.given = 0;
 		op_list_push(&writes, &writes_tail, op);
 	}
 	if (writes)
@@ -175,6 +175,13 @@ void engine_cancel_receive(struct engine *e, struct engine_op *op)
 	e->cancels[e->n_cancels++] = op;
 	pthread_cond_signal(&e->in_cond);
 	pthread_mutex_unlock(&e->in_lock);
+}
+
+void engine_port_taken(struct engine *e, struct op_port *port, int64_t given)
+{
+	int64_t before = atomic_fetch_sub(&port->given, given);
+	if (before >= port->given_max && before - given < port->given_max)
+		engine_cancel_receive(e, NULL); /* cancels none, but the writer looks again */
 }
 
 /* ---- waiting for one operation ---- */
@@ -297,6 +304,7 @@ static void engine_free(struct engine *e)
 	mem_free(e->claimed);
 	mem_free(e->seqs);
 	group_keys_free(e->group_keys);
+	mem_free(e->on_dead_letter);
 	mem_free(e->dir);
 	mem_free(e);
 }

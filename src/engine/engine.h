@@ -12,6 +12,8 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include <stdatomic.h>
+
 #include "core/diagnosis.h"
 #include "core/policy.h"
 #include "store/store.h"
@@ -25,6 +27,9 @@ struct engine_op;
  */
 struct op_port {
 	void (*post)(struct op_port *port, struct engine_op *list);
+	/* Messages that came back and were not told to engine_port_taken: past the limit receives wait. 0: no limit, nothing to tell. */
+	int64_t given_max;
+	atomic_llong given; /* bytes */
 };
 
 enum op_type {
@@ -123,6 +128,7 @@ struct engine_op {
 			struct str worker, worker_version; /* may be empty */
 			int64_t max_bytes;              /* stop before the bodies together exceed this; 0: 16 MiB; at least one is given */
 			struct engine_delivery *items; int n; /* out */
+			int64_t given;                  /* out: what counts in op_port.given */
 			int64_t deadline;               /* the engine's, as all below */
 			struct engine_op *wait_next, *wait_prev;
 			int heap_index;
@@ -165,7 +171,7 @@ struct engine_op {
 		struct { struct store_audit row; } audit;
 		/* secret: 43 characters of base64url, shown once */
 		struct { struct str name; enum role role; struct str queues; int64_t ttl_ms; char secret[64]; bool secret_given; /* the engine's */ } token_add;
-		struct { struct queue_config **list; int n; int64_t *ids; } apply_queues;
+		struct { struct queue_config **list; int n; int64_t *ids; struct str on_dead_letter; } apply_queues;
 		struct { struct str name; } token_revoke;
 		struct { int max; struct store_notice *items; int n; int64_t next; } notice_claim;
 		struct { int64_t n; bool ok; bool give_up; struct str error; int64_t delay_ms; } notice_settle;
@@ -275,6 +281,8 @@ void engine_close(struct engine *e);
 void engine_submit(struct engine *e, struct engine_op *list);
 /* Takes a parked receive back early (its client went away): it comes back with no messages. Any thread. */
 void engine_cancel_receive(struct engine *e, struct engine_op *op);
+/* The port's owner needs the memory of messages with so many bytes (u.receive.given) no longer. Any thread. */
+void engine_port_taken(struct engine *e, struct op_port *port, int64_t given);
 /* Submit one and wait for it; for libdlq, the CLI of `serve`, tests. Not on an engine thread. */
 void engine_call(struct engine *e, struct engine_op *op);
 /* single_step: does all work that is due at the clock's now; returns when the next work is due (INT64_MAX: none). */
@@ -312,7 +320,9 @@ int engine_token_list(struct engine *e, struct arena *a, struct token_row **out)
 enum dlq_code engine_bootstrap_token(struct engine *e, bool *created, struct dlq_err *err) MUST_USE;
 
 /* The queues of the configuration file: created or updated, all or nothing (checked before anything is changed). Call
- * before engine_start or from SIGHUP. Takes its own references. Queues no longer in the file stay, as not from_file. */
-enum dlq_code engine_apply_queues(struct engine *e, struct queue_config **list, int n, struct dlq_err *err) MUST_USE;
+ * before engine_start or from SIGHUP. Takes its own references. Queues no longer in the file stay, as not from_file.
+ * on_dead_letter: the server-wide URL or empty, from now on for every queue that sets none, those made by PUT, too. */
+enum dlq_code engine_apply_queues(struct engine *e, struct queue_config **list, int n, struct str on_dead_letter,
+                                  struct dlq_err *err) MUST_USE;
 
 #endif

@@ -150,6 +150,8 @@ struct engine {
 	char refuse_detail[200];
 	atomic_llong commits, committed_ops, last_commit_us, max_commit_us, parked_count;
 
+	char *on_dead_letter; /* writer: of queues that set none; NULL: none */
+
 	/* queues; written by the writer under the write lock */
 	pthread_rwlock_t table_lock;
 	struct equeue **by_name, **by_id;
@@ -197,6 +199,10 @@ void batch_finish(struct batch *b, struct engine_op *op);
 void writer_fail(struct engine *e, struct batch *b, enum dlq_code code, const struct dlq_err *err);
 
 /* ---- park.c: long polls ---- */
+static inline bool port_full(const struct op_port *p)
+{
+	return p->given_max && atomic_load(&p->given) >= p->given_max;
+}
 void park(struct engine *e, struct equeue *q, struct engine_op *op);
 void unpark(struct engine *e, struct equeue *q, struct engine_op *op);
 struct engine_op *park_first(struct engine *e); /* the one with the earliest deadline, or NULL */

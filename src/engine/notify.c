@@ -4,94 +4,24 @@
  * A notice's way: claimed (it is due in the store) -> reading (its dead letter) -> waiting (at its receiver, for a free
  * call) -> calling (the sink has it) -> settling (told, or due again later) -> forgotten. The store alone knows what is
  * owed; a struct note may be dropped at any time. A claim does not mark anything in the store, so it shows notices again
- * that are here already: by_n finds them.
- *
- * A struct note belongs to the sink's thread between sink send and its done, which only queues it and wakes; everything
- * else belongs to the notify thread. LOCKS: n->lock, the mailbox's lock and the engine's table_lock are leaves.
+ * that are here already: by_n finds them. Threads and locks: notify_int.h.
  */
-#include "engine/notify.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "engine/engine_int.h"
-#include "engine/mailbox.h"
+#include "engine/notify_int.h"
 
-#define NOTES_MAX 512            /* notices in memory; a claim is made below half of it */
 #define CLAIM_STEP 256
-#define BUCKETS 1024
-#define SLOW_MS 2000             /* a receiver whose call takes longer must not hold the others' place in memory */
-#define SLOW_KEEP 16             /* what it keeps waiting here */
-#define POSTPONE_MS 30000        /* when the rest of it is due again */
 #define REFUSED_FIRST_MS 100     /* the engine refused an operation; doubled up to the next */
 #define REFUSED_MAX_MS 5000
-#define SINK_BUSY_MS 10
 #define STOP_CALLS_MS 2000
 #define WARN_EVERY_MS 60000
-
-enum note_state { NOTE_READING, NOTE_WAITING, NOTE_CALLING, NOTE_SETTLING, NOTE_UNSETTLED };
-
-struct note {
-	struct note *next;          /* in receiver.waiting, or in notify.unsettled */
-	struct note *back_next;     /* in notify.back */
-	struct note *hash_next;
-	enum note_state state;
-	int64_t n, seq, died_no;
-	int tries;                  /* failed before */
-	struct receiver *receiver;  /* from waiting to the end of calling */
-	struct buf json;
-	char id[64], dlq_id[ULID_LEN + 1];
-	struct str queue;           /* owned */
-	int64_t died_at_ms;
-	int64_t started_at;         /* schedule time */
-	struct sink_note call;
-	struct engine_op op;        /* read, then settle */
-	/* what is settled */
-	bool ok, give_up;
-	int64_t delay_ms;
-	char error[200];
-};
-
-struct receiver {
-	struct receiver *next;
-	struct str url;             /* owned */
-	struct note *waiting, **waiting_tail;
-	int n_waiting, active;
-	struct note *calls[NOTIFY_PER_URL_MAX];
-};
 
 struct audit_op {
 	struct engine_op op; /* first */
 	struct arena arena;
-};
-
-struct notify {
-	struct mailbox box; /* first */
-	struct engine *engine;
-	struct clock *clock;
-	struct sink *sink;
-	pthread_t thread;
-
-	pthread_mutex_t lock;
-	struct note *back;          /* the sink is done with them */
-	bool look;                  /* a notice was committed */
-	bool stopping;              /* no new claims and calls */
-	bool ending;                /* the sink has stopped */
-
-	/* the notify thread's */
-	bool quiet;                 /* its copy of stopping */
-	struct note *by_n[BUCKETS];
-	int n_notes, n_active, n_ops;
-	struct receiver *receivers;
-	struct note *unsettled;     /* the engine refused the settle */
-	struct engine_op claim;
-	bool claiming, look_again;
-	int64_t claim_at;           /* schedule time at which a notice is due that is not here; a lower bound */
-	int64_t start_at;           /* the sink was busy: no calls before; 0: now */
-	int64_t refused_delay, resettle_at;
-	int64_t warned_at;
 };
 
 /* ---- notices in memory ---- */
@@ -105,7 +35,7 @@ static struct note **note_slot(struct notify *n, int64_t no)
 	return at;
 }
 
-static void note_forget(struct notify *n, struct note *t)
+void note_forget(struct notify *n, struct note *t)
 {
 	*note_slot(n, t->n) = t->hash_next;
 	n->n_notes--;
@@ -147,7 +77,7 @@ static int64_t refused_backoff(struct notify *n)
 
 /* ---- settling ---- */
 
-static void note_settle(struct notify *n, struct note *t, struct engine_op **list)
+void note_settle(struct notify *n, struct note *t, struct engine_op **list)
 {
 	t->state = NOTE_SETTLING;
 	op_prepare(n, &t->op, OP_NOTICE_SETTLE, t, list);
@@ -164,7 +94,7 @@ static void note_done(struct notify *n, struct note *t, struct engine_op **list)
 	note_settle(n, t, list);
 }
 
-static void note_postpone(struct notify *n, struct note *t, const char *why, int64_t ms, struct engine_op **list)
+void note_postpone(struct notify *n, struct note *t, const char *why, int64_t ms, struct engine_op **list)
 {
 	t->ok = false;
 	t->delay_ms = ms;
@@ -191,7 +121,7 @@ static void give_up(struct notify *n, struct note *t, struct engine_op **list)
 	};
 }
 
-static void call_failed(struct notify *n, struct note *t, struct engine_op **list)
+void note_call_failed(struct notify *n, struct note *t, struct engine_op **list)
 {
 	int64_t now = clock_now_ms(n->clock);
 
@@ -206,176 +136,6 @@ static void call_failed(struct notify *n, struct note *t, struct engine_op **lis
 		          t->tries + 1, LOG_Q(t->error));
 	}
 	note_settle(n, t, list);
-}
-
-/* ---- receivers ---- */
-
-static struct receiver *receiver_get(struct notify *n, struct str url)
-{
-	struct receiver **at = &n->receivers, *r;
-
-	for (; (r = *at); at = &r->next)
-		if (str_eq(r->url, url))
-			return r;
-	r = mem_alloc(sizeof(*r));
-	r->url = (struct str){mem_strdup(url), url.n};
-	r->waiting_tail = &r->waiting;
-	*at = r;
-	return r;
-}
-
-static void receivers_sweep(struct notify *n)
-{
-	for (struct receiver **at = &n->receivers, *r; (r = *at);) {
-		if (r->active || r->n_waiting) {
-			at = &r->next;
-			continue;
-		}
-		*at = r->next;
-		mem_free((char *)r->url.p);
-		mem_free(r);
-	}
-}
-
-static void waiting_add(struct receiver *r, struct note *t)
-{
-	t->state = NOTE_WAITING;
-	t->receiver = r;
-	t->next = NULL;
-	*r->waiting_tail = t;
-	r->waiting_tail = &t->next;
-	r->n_waiting++;
-}
-
-static struct note *waiting_take(struct receiver *r)
-{
-	struct note *t = r->waiting;
-
-	r->waiting = t->next;
-	if (!r->waiting)
-		r->waiting_tail = &r->waiting;
-	t->next = NULL;
-	r->n_waiting--;
-	return t;
-}
-
-static void waiting_put_back(struct receiver *r, struct note *t)
-{
-	t->state = NOTE_WAITING;
-	t->receiver = r;
-	t->next = r->waiting;
-	if (!t->next)
-		r->waiting_tail = &t->next;
-	r->waiting = t;
-	r->n_waiting++;
-}
-
-/* The sink's thread. */
-static void on_call_done(struct sink_note *call)
-{
-	struct notify *n = call->user;
-	struct note *t = (struct note *)((char *)call - offsetof(struct note, call));
-
-	pthread_mutex_lock(&n->lock);
-	t->back_next = n->back;
-	n->back = t;
-	pthread_mutex_unlock(&n->lock);
-	mailbox_wake(&n->box);
-}
-
-static void receiver_leave(struct notify *n, struct note *t)
-{
-	struct receiver *r = t->receiver;
-
-	for (int i = 0; i < r->active; i++)
-		if (r->calls[i] == t) {
-			r->calls[i] = r->calls[--r->active];
-			break;
-		}
-	n->n_active--;
-	t->receiver = NULL;
-}
-
-static void call_start(struct notify *n, struct receiver *r, struct engine_op **list)
-{
-	struct note *t = waiting_take(r);
-	struct dlq_err err = {0};
-	enum dlq_code code;
-
-	t->state = NOTE_CALLING;
-	t->started_at = clock_now_ms(n->clock);
-	t->call = (struct sink_note){
-	    .url = r->url, .id = str_of(t->id), .json = buf_str(&t->json), .done = on_call_done, .user = n};
-	r->calls[r->active++] = t;
-	n->n_active++;
-	code = n->sink->ops->send(n->sink, &t->call, &err);
-	if (!code)
-		return;
-	receiver_leave(n, t);
-	if (code == DLQ_BUSY || code == DLQ_SHUTTING_DOWN) {
-		/* A call that was told to be done has not left the sink yet, or others use it. */
-		waiting_put_back(r, t);
-		n->start_at = clock_now_ms(n->clock) + SINK_BUSY_MS;
-	} else {
-		note_postpone(n, t, err.detail, notify_backoff_ms(t->tries + 1), list);
-	}
-}
-
-/* One call per receiver and round, so that a long line at one does not go before a short one. */
-static void calls_start(struct notify *n, struct engine_op **list)
-{
-	bool started = !n->quiet && n->start_at <= clock_now_ms(n->clock);
-
-	if (started)
-		n->start_at = 0;
-	while (started && n->n_active < NOTIFY_ACTIVE_MAX) {
-		started = false;
-		for (struct receiver *r = n->receivers; r && n->n_active < NOTIFY_ACTIVE_MAX && !n->start_at; r = r->next)
-			if (r->n_waiting && r->active < NOTIFY_PER_URL_MAX) {
-				call_start(n, r, list);
-				started = true;
-			}
-	}
-	/* The next turn begins with another receiver. */
-	if (n->receivers && n->receivers->next) {
-		struct receiver *first = n->receivers, *last = first;
-
-		while (last->next)
-			last = last->next;
-		n->receivers = first->next;
-		last->next = first;
-		first->next = NULL;
-	}
-}
-
-/*
- * More is due than fits into memory, and a slow receiver's line takes the room: the end of its line goes back to the
- * store, due a little later, so that what is due behind it is seen. Returns when to look again.
- */
-static int64_t slow_postpone(struct notify *n, struct engine_op **list)
-{
-	int64_t now = clock_now_ms(n->clock), next = NEVER;
-
-	if (n->quiet || n->claiming || n->n_notes <= NOTES_MAX / 2)
-		return NEVER;
-	if (n->claim_at > now)
-		return n->claim_at;
-	for (struct receiver *r = n->receivers; r; r = r->next) {
-		int64_t oldest = NEVER;
-
-		for (int i = 0; i < r->active; i++)
-			if (r->calls[i]->started_at < oldest)
-				oldest = r->calls[i]->started_at;
-		if (oldest == NEVER || r->n_waiting <= SLOW_KEEP)
-			continue;
-		if (oldest + SLOW_MS > now) {
-			next = oldest + SLOW_MS < next ? oldest + SLOW_MS : next;
-			continue;
-		}
-		while (r->n_waiting > SLOW_KEEP)
-			note_postpone(n, waiting_take(r), "its receiver is slow: postponed behind other receivers", POSTPONE_MS, list);
-	}
-	return next;
 }
 
 /* ---- operations that came back ---- */
@@ -446,7 +206,7 @@ static void read_back(struct notify *n, struct note *t, struct engine_op **list)
 	t->queue = (struct str){mem_strdup(d->queue), d->queue.n};
 	t->died_at_ms = d->died_at_ms;
 	notify_document(d, t->id, &t->json);
-	waiting_add(receiver_get(n, url), t);
+	receiver_add(n, url, t);
 	mem_free((char *)url.p);
 	engine_op_release(&t->op);
 }
@@ -495,28 +255,6 @@ static void ops_take(struct notify *n, struct engine_op *back, struct engine_op 
 	}
 }
 
-static void calls_take(struct notify *n, struct engine_op **list)
-{
-	struct note *back;
-
-	pthread_mutex_lock(&n->lock);
-	back = n->back;
-	n->back = NULL;
-	pthread_mutex_unlock(&n->lock);
-	for (struct note *t = back, *next; t; t = next) {
-		next = t->back_next;
-		receiver_leave(n, t);
-		t->ok = t->call.ok;
-		snprintf(t->error, sizeof(t->error), "%s", t->call.error);
-		if (t->ok)
-			note_settle(n, t, list);
-		else if (n->quiet)
-			note_forget(n, t); /* ended by our own stop: no try, it is owed still */
-		else
-			call_failed(n, t, list);
-	}
-}
-
 /* ---- the thread ---- */
 
 static void resettle(struct notify *n, struct engine_op **list)
@@ -542,13 +280,6 @@ static void claim_out(struct notify *n, struct engine_op **list)
 	n->claim_at = NEVER;
 }
 
-static void waiting_forget(struct notify *n)
-{
-	for (struct receiver *r = n->receivers; r; r = r->next)
-		while (r->n_waiting)
-			note_forget(n, waiting_take(r));
-}
-
 /* Takes the orders of other threads. Returns false once it is time to leave. */
 static bool orders_take(struct notify *n)
 {
@@ -565,7 +296,7 @@ static bool orders_take(struct notify *n)
 		n->look_again = n->claiming;
 	}
 	if (n->quiet)
-		waiting_forget(n);
+		receivers_forget_waiting(n);
 	return !ending || n->n_ops || n->n_active || n->unsettled;
 }
 
@@ -585,8 +316,8 @@ static void *notify_main(void *arg)
 		int64_t next;
 
 		resettle(n, &list);
-		calls_start(n, &list);
-		next = slow_postpone(n, &list);
+		receivers_call(n, &list);
+		next = receivers_postpone(n, &list);
 		claim_out(n, &list);
 		receivers_sweep(n);
 		if (list)
@@ -599,7 +330,7 @@ static void *notify_main(void *arg)
 		if (!n->quiet && !n->claiming && n->n_notes <= NOTES_MAX / 2 && n->claim_at < next)
 			next = n->claim_at;
 		ops_take(n, mailbox_wait(&n->box, until(n, next)), &list);
-		calls_take(n, &list);
+		receivers_take_back(n, &list);
 	}
 	receivers_sweep(n);
 	ASSERT(n->n_notes == 0 && !n->receivers && !list);

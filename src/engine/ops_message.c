@@ -149,7 +149,11 @@ enum dlq_code receive_fill(struct engine *e, struct batch *b, struct equeue *q, 
 	op->u.receive.n = got;
 	if (got) {
 		e->next_lease = min64(e->next_lease, b->now + vt);
-		b->bytes += bytes + (int64_t)got * DELIVERY_COST;
+		bytes += (int64_t)got * DELIVERY_COST;
+		b->bytes += bytes;
+		op->u.receive.given = bytes;
+		if (op->port->given_max)
+			atomic_fetch_add(&op->port->given, bytes);
 	}
 	if (!got && drained) {
 		c = e->ops->next_due(e->store, q->queue_id, &q->next_due, &op->err);
@@ -198,6 +202,9 @@ enum dlq_code op_receive(struct engine *e, struct batch *b, struct engine_op *op
 	worker_version_learn(e, op->u.receive.worker, op->u.receive.worker_version);
 	/* Who waits already comes first. */
 	bool wait = q->paused || q->park_head || (queue_due_known(e, q) && q->next_due > b->now);
+	if (port_full(op->port) && !op->u.receive.wait_ms)
+		return err_set(&op->err, DLQ_BUSY, "answers with messages wait to be sent (max_waiting_bytes); try again");
+	wait = wait || port_full(op->port);
 	if (!wait) {
 		c = receive_fill(e, b, q, op);
 		if (c || op->u.receive.n)

@@ -132,13 +132,14 @@ static void table_remove(struct engine *e, struct equeue *q)
 	mem_free(q);
 }
 
-static enum dlq_code config_reparse(struct str json, struct str name, struct queue_config **out, struct dlq_err *err)
+static enum dlq_code config_reparse(const struct engine *e, struct str json, struct str name, struct queue_config **out,
+                                    struct dlq_err *err)
 {
 	struct arena a = {0};
 	struct doc *d = NULL;
 	enum dlq_code c = doc_from_json(&a, json, "stored settings", &d, err);
 	if (!c)
-		c = queue_config_parse(d, name, (struct str){0}, out, err);
+		c = queue_config_parse(d, name, str_of(e->on_dead_letter), out, err);
 	if (!c)
 		(*out)->from_file = false;
 	arena_release(&a);
@@ -153,7 +154,7 @@ enum dlq_code queues_load(struct engine *e, struct dlq_err *err)
 	enum dlq_code c = e->ops->queue_load(e->store, &a, &list, &n, err);
 	for (int i = 0; i < n && !c; i++) {
 		struct queue_config *config = NULL;
-		c = config_reparse(list[i].config, list[i].name, &config, err);
+		c = config_reparse(e, list[i].config, list[i].name, &config, err);
 		if (c) {
 			err_prefix(err, "the stored settings of queue " STR_FMT, STR_ARG(list[i].name));
 			c = err->code = DLQ_STORE_CORRUPT;
@@ -258,6 +259,8 @@ enum dlq_code op_queue_put(struct engine *e, struct batch *b, struct engine_op *
 	enum dlq_code c = put_check(config, q, &op->err);
 	if (c)
 		return c;
+	if (config->on_dead_letter_default)
+		config->on_dead_letter = arena_str(&config->arena, str_of(e->on_dead_letter));
 	op->u.queue_put.created = !q;
 	op->u.queue_put.engine_id = arena_alloc(&op->arena, sizeof(int64_t));
 	c = put_store(e, b, op, config, q, op->u.queue_put.engine_id, &op->err);
@@ -355,13 +358,13 @@ static bool apply_names(const struct engine_op *op, struct str name)
 	return false;
 }
 
-/* A queue that is no longer in the file: its settings stay, and PUT may change them from now on. */
-static void leave_file(struct engine *e, struct equeue *q)
+/* The settings of the queue as if they came by PUT now: not from the file any more, with the default of today. */
+static void config_renew(struct engine *e, struct equeue *q)
 {
 	struct buf buf = {0};
 	struct queue_config *config = NULL;
 	struct dlq_err err = {0};
-	if (!config_reparse(config_json(q->config, &buf), q->name, &config, &err)) {
+	if (!config_reparse(e, config_json(q->config, &buf), q->name, &config, &err)) {
 		table_put(e, config, q->queue_id);
 		queue_config_unref(config);
 	}
@@ -371,6 +374,9 @@ static void leave_file(struct engine *e, struct equeue *q)
 static void apply_after(struct engine *e, struct engine_op *op)
 {
 	const int64_t *ids = op->u.apply_queues.ids;
+	struct str url = op->u.apply_queues.on_dead_letter;
+	mem_free(e->on_dead_letter);
+	e->on_dead_letter = url.n ? mem_strdup(url) : NULL;
 	for (int i = 0; i < op->u.apply_queues.n; i++)
 		table_put(e, op->u.apply_queues.list[i], ids[i]);
 	struct equeue **all = mem_array((size_t)e->n_queues + 1, sizeof(*all));
@@ -378,9 +384,12 @@ static void apply_after(struct engine *e, struct engine_op *op)
 	for (size_t i = 0; i < e->n_buckets; i++)
 		for (struct equeue *q = e->by_name[i]; q; q = q->hash_next)
 			all[n++] = q;
-	for (int i = 0; i < n; i++)
-		if (all[i]->config->from_file && !apply_names(op, all[i]->name))
-			leave_file(e, all[i]);
+	for (int i = 0; i < n; i++) {
+		const struct queue_config *config = all[i]->config;
+		bool other_url = config->on_dead_letter_default && !str_eq(config->on_dead_letter, url);
+		if ((config->from_file || other_url) && !apply_names(op, all[i]->name))
+			config_renew(e, all[i]);
+	}
 	mem_free(all);
 }
 
@@ -415,11 +424,13 @@ enum dlq_code op_apply_queues(struct engine *e, struct batch *b, struct engine_o
 	return DLQ_OK;
 }
 
-enum dlq_code engine_apply_queues(struct engine *e, struct queue_config **list, int n, struct dlq_err *err)
+enum dlq_code engine_apply_queues(struct engine *e, struct queue_config **list, int n, struct str on_dead_letter,
+                                  struct dlq_err *err)
 {
 	struct engine_op op = {.type = OP_APPLY_QUEUES, .operator= STR("configuration file")};
 	op.u.apply_queues.list = list;
 	op.u.apply_queues.n = n;
+	op.u.apply_queues.on_dead_letter = on_dead_letter;
 	engine_call(e, &op);
 	if (op.code)
 		err_set(err, op.code, "%s", op.err.detail);

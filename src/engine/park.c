@@ -137,12 +137,33 @@ static bool queue_may_give(const struct engine *e, const struct equeue *q, int64
 	return !queue_due_known(e, q) || q->next_due <= now;
 }
 
+/* The next turn begins with `next`, behind whom the others line up; NULL: as it is. */
+static void parked_begin_at(struct engine *e, struct equeue *next)
+{
+	struct equeue *tail = next;
+	if (!next || next == e->parked)
+		return;
+	while (tail->park_next)
+		tail = tail->park_next;
+	tail->park_next = e->parked;
+	e->parked->park_prev = tail;
+	next->park_prev->park_next = NULL;
+	next->park_prev = NULL;
+	e->parked = next;
+}
+
+/* At most BATCH_BYTES_MAX are given in one turn, and one receive more: what all wait for at once has no bound. */
 enum dlq_code park_serve(struct engine *e, struct batch *b, struct dlq_err *err)
 {
 	struct equeue *next;
+	int64_t before = b->bytes;
 	for (struct equeue *q = e->parked; q; q = next) {
 		next = q->park_next;
-		while (q->park_head && queue_may_give(e, q, b->now)) {
+		while (q->park_head && queue_may_give(e, q, b->now) && !port_full(q->park_head->port)) {
+			if (b->bytes - before >= BATCH_BYTES_MAX) {
+				parked_begin_at(e, next);
+				return DLQ_OK;
+			}
 			struct engine_op *op = q->park_head;
 			enum dlq_code c = receive_fill(e, b, q, op);
 			if (c) {

@@ -1,254 +1,25 @@
 /*
- * push.c - the push thread.
+ * push.c - the push thread: queues come and go, messages are received, outcomes settled.
  *
  * A delivery's life: in (receive came back) -> called (the handler has it) -> judged (its outcome waits) -> settling (in
- * an OP_SETTLE) -> freed. A struct delivery belongs to the handler's thread between handler start and its done, which
- * only copies the outcome, queues it and wakes; everything else here belongs to the push thread.
- *
- * LOCKS: p->lock and the mailbox's lock are leaves.
+ * an OP_SETTLE) -> freed. Threads and locks: push_int.h.
  */
-#include "engine/push.h"
-
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "engine/engine_int.h"
-#include "engine/mailbox.h"
+#include "engine/push_int.h"
 
 #define RECEIVE_WAIT_MS 30000
 #define RECEIVE_BATCH_MAX 256
 #define RECEIVE_BATCH_BYTES ((int64_t)4 << 20)
-#define SETTLE_BATCH_MAX 256
-#define BUSY_RELEASE_MS 1000  /* the handler is full: when the message may come back */
-#define RETRY_FIRST_MS 50     /* after a refused operation; doubled up to the next */
-#define RETRY_MAX_MS 5000
 #define STOP_GRACE_MS 5000    /* for settles that the store refuses while we stop; then the leases run out */
 
-struct delivery {
-	struct delivery *next, *prev;   /* in pushed.called by lease age, or in pushed.judged */
-	struct delivery *back_next;     /* in push.back */
-	struct pushed *q;
-	struct queue_config *config;    /* as it was when it came: url, timeouts */
-	struct arena arena;             /* copies of the message and of the failure */
-	struct store_delivery d;
-	char receipt[RECEIPT_LEN + 1];
-	struct handler_call call;
-	int64_t extend_at;              /* schedule time */
-	struct engine_op extend;
-	bool extending;                 /* the engine has `extend` */
-	bool over;                      /* settled; freed when `extend` has come back */
-	enum outcome outcome;
-	struct failure failure;
-	int64_t retry_after_ms;
-};
-
-/* One queue that is pushed. Freed when it is removed and nothing of it is under way. */
-struct pushed {
-	struct pushed *next;
-	char name[130];
-	struct queue_config *config;
-	bool removed;
-	bool seen;                        /* while the snapshot is compared */
-	int in_calls;                     /* deliveries at the handler */
-	int held;                         /* deliveries not freed yet */
-	struct delivery *called, *called_tail; /* oldest lease first */
-	struct delivery *judged, *judged_tail;
-	struct engine_op receive;
-	bool receiving, cancelled;
-	int64_t received_at;              /* when it was submitted */
-	int64_t receive_at;               /* not before */
-	int64_t receive_delay;
-	struct engine_op settle;
-	bool settling;
-	int64_t settle_at, settle_delay;
-	struct engine_settle_item items[SETTLE_BATCH_MAX];
-	struct delivery *settled[SETTLE_BATCH_MAX];
-};
-
-struct push {
-	struct mailbox box; /* first */
-	struct engine *engine;
-	struct clock *clock;
-	struct handler *handler;
-	pthread_t thread;
-
-	pthread_mutex_t lock;
-	struct delivery *back, *back_tail; /* the handler is done with them; linked by back_next */
-	bool changed;
-	bool stopping;                     /* no new receives and calls */
-	bool ending;                       /* the handler has stopped: leave when all is settled */
-
-	/* the push thread's */
-	struct pushed *queues;
-	bool quiet;                        /* its copy of stopping */
-	int64_t give_up_at;                /* while ending */
-};
-
-static int64_t backoff(int64_t *delay)
+int64_t push_backoff(int64_t *delay)
 {
 	*delay = *delay ? *delay * 2 : RETRY_FIRST_MS;
 	if (*delay > RETRY_MAX_MS)
 		*delay = RETRY_MAX_MS;
 	return *delay;
-}
-
-/* ---- lists ---- */
-
-static void called_add(struct pushed *q, struct delivery *d)
-{
-	d->next = NULL;
-	d->prev = q->called_tail;
-	if (d->prev)
-		d->prev->next = d;
-	else
-		q->called = d;
-	q->called_tail = d;
-}
-
-static void called_remove(struct pushed *q, struct delivery *d)
-{
-	if (d->prev)
-		d->prev->next = d->next;
-	else
-		q->called = d->next;
-	if (d->next)
-		d->next->prev = d->prev;
-	else
-		q->called_tail = d->prev;
-	d->next = d->prev = NULL;
-}
-
-static void judged_add(struct pushed *q, struct delivery *d)
-{
-	d->next = d->prev = NULL;
-	if (q->judged_tail)
-		q->judged_tail->next = d;
-	else
-		q->judged = d;
-	q->judged_tail = d;
-}
-
-static void delivery_free(struct delivery *d)
-{
-	if (d->extending) {
-		d->over = true;
-		return;
-	}
-	d->q->held--;
-	queue_config_unref(d->config);
-	arena_release(&d->arena);
-	mem_free(d);
-}
-
-/* ---- calls ---- */
-
-static struct str keep(struct delivery *d, struct str s, size_t max)
-{
-	return arena_str(&d->arena, (struct str){s.p, s.n < max ? s.n : max});
-}
-
-/* The handler's thread. */
-static void on_call_done(struct handler_call *call)
-{
-	struct push *p = call->user;
-	struct delivery *d = (struct delivery *)((char *)call - offsetof(struct delivery, call));
-
-	d->outcome = call->outcome;
-	d->retry_after_ms = call->retry_after_ms;
-	d->failure = call->failure;
-	d->failure.type = keep(d, call->failure.type, FAILURE_TYPE_MAX);
-	d->failure.message = keep(d, call->failure.message, FAILURE_MESSAGE_MAX);
-	d->failure.detail = keep(d, call->failure.detail, FAILURE_DETAIL_MAX);
-	d->failure.fingerprint = keep(d, call->failure.fingerprint, FAILURE_TYPE_MAX);
-	pthread_mutex_lock(&p->lock);
-	d->back_next = NULL;
-	if (p->back_tail)
-		p->back_tail->back_next = d;
-	else
-		p->back = d;
-	p->back_tail = d;
-	pthread_mutex_unlock(&p->lock);
-	mailbox_wake(&p->box);
-}
-
-static void message_copy(struct delivery *d, const struct engine_delivery *in)
-{
-	struct arena *a = &d->arena;
-
-	d->d = in->d;
-	d->d.id = arena_str(a, in->d.id);
-	d->d.key = arena_str(a, in->d.key);
-	d->d.content_type = arena_str(a, in->d.content_type);
-	d->d.headers = arena_str(a, in->d.headers);
-	d->d.body = arena_str(a, in->d.body);
-	memcpy(d->receipt, in->receipt, sizeof(d->receipt));
-}
-
-/* A call that was never made: what the message gets for it. */
-static void start_refused(struct push *p, struct delivery *d, enum dlq_code code, const struct dlq_err *err)
-{
-	struct pushed *q = d->q;
-
-	d->failure = (struct failure){.exit_code = -1};
-	if (code == DLQ_BAD_REQUEST) {
-		d->outcome = OUTCOME_PERMANENT;
-		d->failure.type = STR("InvalidHeader");
-		d->failure.message = arena_str(&d->arena, str_of(err->detail));
-	} else {
-		d->outcome = OUTCOME_RELEASE;
-		d->retry_after_ms = code == DLQ_SHUTTING_DOWN ? 0 : BUSY_RELEASE_MS;
-		q->receive_at = clock_now_ms(p->clock) + backoff(&q->receive_delay);
-	}
-	judged_add(q, d);
-}
-
-static void delivery_start(struct push *p, struct pushed *q, const struct engine_delivery *in)
-{
-	struct delivery *d = mem_alloc(sizeof(*d));
-	struct dlq_err err = {0};
-	enum dlq_code code = DLQ_SHUTTING_DOWN;
-
-	d->q = q;
-	q->held++;
-	d->config = queue_config_ref(q->config);
-	message_copy(d, in);
-	d->extend_at = clock_now_ms(p->clock) + d->config->policy.visibility_timeout_ms / 2;
-	d->call = (struct handler_call){
-	    .url = d->config->push_url,
-	    .queue = d->config->name,
-	    .d = &d->d,
-	    .timeout_ms = d->config->push_timeout_ms,
-	    .done = on_call_done,
-	    .user = p,
-	};
-	if (!p->quiet && !q->removed) {
-		/* In the list first: its done may be queued before start returns. */
-		called_add(q, d);
-		q->in_calls++;
-		code = p->handler->ops->start(p->handler, &d->call, &err);
-		if (!code)
-			return;
-		called_remove(q, d);
-		q->in_calls--;
-	}
-	start_refused(p, d, code, &err);
-}
-
-static void calls_take(struct push *p)
-{
-	struct delivery *list;
-
-	pthread_mutex_lock(&p->lock);
-	list = p->back;
-	p->back = p->back_tail = NULL;
-	pthread_mutex_unlock(&p->lock);
-	for (struct delivery *d = list, *next; d; d = next) {
-		next = d->back_next;
-		called_remove(d->q, d);
-		d->q->in_calls--;
-		judged_add(d->q, d);
-	}
 }
 
 /* ---- operations that came back ---- */
@@ -267,7 +38,7 @@ static void receive_back(struct push *p, struct pushed *q)
 	if (op->code == DLQ_OK && op->u.receive.n > 0)
 		q->receive_delay = 0;
 	else if (op->code != DLQ_OK || (!q->cancelled && now - q->received_at < RECEIVE_WAIT_MS / 2))
-		q->receive_at = now + backoff(&q->receive_delay); /* refused, or empty without a wait (draining): no spinning */
+		q->receive_at = now + push_backoff(&q->receive_delay); /* refused, or empty without a wait (draining): no spinning */
 	if (op->code == DLQ_OK)
 		for (int i = 0; i < op->u.receive.n; i++)
 			delivery_start(p, q, &op->u.receive.items[i]);
@@ -288,12 +59,12 @@ static void settle_back(struct push *p, struct pushed *q)
 		again = false;
 	for (int i = 0; i < n; i++) {
 		if (again)
-			judged_add(q, q->settled[i]);
+			delivery_judged(q, q->settled[i]);
 		else
 			delivery_free(q->settled[i]); /* GONE among them: the lease was over, the message went its way */
 	}
 	if (again)
-		q->settle_at = clock_now_ms(p->clock) + backoff(&q->settle_delay);
+		q->settle_at = clock_now_ms(p->clock) + push_backoff(&q->settle_delay);
 	else
 		q->settle_delay = 0;
 	engine_op_release(op);
@@ -361,12 +132,8 @@ static void settle_out(struct push *p, struct pushed *q, int64_t now, struct eng
 		return;
 	op_prepare(p, q, op, OP_SETTLE, q);
 	while (q->judged && n < SETTLE_BATCH_MAX) {
-		struct delivery *d = q->judged;
+		struct delivery *d = delivery_next_judged(q);
 
-		q->judged = d->next;
-		if (!q->judged)
-			q->judged_tail = NULL;
-		d->next = NULL;
 		q->settled[n] = d;
 		q->items[n++] = (struct engine_settle_item){
 		    .receipt = str_of(d->receipt),
@@ -520,14 +287,8 @@ static bool queues_sweep(struct push *p, bool all)
 static void judged_drop(struct push *p)
 {
 	for (struct pushed *q = p->queues; q; q = q->next)
-		while (q->judged) {
-			struct delivery *d = q->judged;
-
-			q->judged = d->next;
-			if (!q->judged)
-				q->judged_tail = NULL;
-			delivery_free(d);
-		}
+		while (q->judged)
+			delivery_free(delivery_next_judged(q));
 }
 
 static void changes_take(struct push *p)
@@ -581,7 +342,7 @@ static void *push_main(void *arg)
 		struct engine_op *ops = mailbox_wait(&p->box, next == NEVER ? -1 : next);
 		changes_take(p); /* first: what was sent after a change goes where the change says */
 		ops_take(p, ops);
-		calls_take(p);
+		deliveries_take_back(p);
 	}
 	return NULL;
 }

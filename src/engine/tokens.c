@@ -246,9 +246,36 @@ enum dlq_code op_token_add(struct engine *e, struct batch *b, struct engine_op *
 	return DLQ_OK;
 }
 
+static bool is_admin(const struct token *t, int64_t wall)
+{
+	return t->role == ROLE_ADMIN && !t->limited && token_live(t, wall);
+}
+
+/*
+ * Without an admin nobody can make a token until the next start makes one. Only this thread changes the table, and a batch ends
+ * with the operation that changes tokens: of two who revoke each other's, the second finds the first one's gone.
+ */
+static enum dlq_code keep_an_admin(struct engine *e, const struct batch *b, struct str name, struct dlq_err *err)
+{
+	bool is_one = false, others = false;
+	for (int i = 0; i < e->n_tokens; i++) {
+		bool admin = is_admin(&e->tokens[i], b->wall), named = str_eq(e->tokens[i].name, name);
+		is_one = is_one || (admin && named);
+		others = others || (admin && !named);
+	}
+	if (!is_one || others)
+		return DLQ_OK;
+	return err_set(err, DLQ_CONFLICT,
+	               "token \"" STR_FMT "\" is the last one with role admin for all queues; make another first "
+	               "(`dlq token create NAME --role admin`), then revoke this one with it",
+	               STR_ARG(name));
+}
+
 enum dlq_code op_token_revoke(struct engine *e, struct batch *b, struct engine_op *op)
 {
-	enum dlq_code c = batch_tx(e, b, &op->err);
+	enum dlq_code c = keep_an_admin(e, b, op->u.token_revoke.name, &op->err);
+	if (!c)
+		c = batch_tx(e, b, &op->err);
 	if (!c)
 		c = e->ops->token_revoke(e->store, op->u.token_revoke.name, &op->err);
 	if (!c)
@@ -305,8 +332,7 @@ static bool admin_lives(struct engine *e)
 	int64_t wall = clock_wall_ms(e->clock);
 	pthread_rwlock_rdlock(&e->token_lock);
 	for (int i = 0; i < e->n_tokens; i++)
-		yes = yes ||
-		      (e->tokens[i].role == ROLE_ADMIN && !e->tokens[i].limited && token_live(&e->tokens[i], wall));
+		yes = yes || is_admin(&e->tokens[i], wall);
 	pthread_rwlock_unlock(&e->token_lock);
 	return yes;
 }

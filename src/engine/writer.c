@@ -84,6 +84,9 @@ static enum dlq_code apply(struct engine *e, struct batch *b, struct engine_op *
 static void op_lost(struct engine_op *op, enum dlq_code code, const char *detail)
 {
 	if (op->type == OP_RECEIVE) {
+		if (op->port->given_max)
+			atomic_fetch_sub(&op->port->given, op->u.receive.given);
+		op->u.receive.given = 0;
 		op->u.receive.items = NULL;
 		op->u.receive.n = 0;
 	} else if (op->type == OP_SEND) {
@@ -370,8 +373,8 @@ int64_t writer_next_wake(struct engine *e)
 	int64_t t = timers_next(e);
 	at = t < at ? t : at;
 	for (const struct equeue *q = e->parked; q; q = q->park_next) {
-		if (q->paused || q->room_wanted)
-			continue;
+		if (q->paused || q->room_wanted || port_full(q->park_head->port))
+			continue; /* what ends this wakes the writer */
 		t = queue_due_known(e, q) ? q->next_due : 0;
 		at = t < at ? t : at;
 	}

@@ -133,11 +133,12 @@ static void body_allowed(struct http_req *r)
 	if (!auth_need(r, r->op.u.read_dead.out.queue))
 		return;
 	struct str id = arena_str(&r->arena, str_of(r->op.u.read_dead.out.dlq_id));
+	int64_t bytes = r->op.u.read_dead.out.body_bytes;
 	engine_op_release(&r->op);
 	memset(&r->op.u, 0, sizeof r->op.u);
 	r->op.u.read_body.id = id;
 	r->op.u.read_body.original = original;
-	request_submit(r, OP_READ_BODY, body_done);
+	request_submit_large(r, OP_READ_BODY, body_done, bytes);
 }
 
 void api_dead_body(struct http_req *r)

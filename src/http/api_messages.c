@@ -49,8 +49,8 @@ static const char *headers_json(struct arena *a, struct pair *h, int n, struct s
 	for (int i = 0; i < n; i++) {
 		if (!header_name(a, &h[i].name))
 			return "a message header's name is 1 to 128 characters out of a-z 0-9 . _ -";
-		if (!str_is_utf8(h[i].value) && h[i].value.n)
-			return "a message header's value must be UTF-8 text";
+		if (header_value_check(h[i].value))
+			return "a message header's value must be " HEADER_VALUE_RULE;
 		struct pair p = h[i];
 		int k = i;
 		for (; k > 0 && order(h[k - 1].name, p.name) > 0; k--)
@@ -75,7 +75,12 @@ static const char *headers_json(struct arena *a, struct pair *h, int n, struct s
 
 static const char *key_check(struct str key)
 {
-	return key.n > KEY_MAX ? "key: at most 512 bytes" : key.n && !str_is_utf8(key) ? "key: must be UTF-8 text" : NULL;
+	return key.n > KEY_MAX ? "at most 512 bytes" : header_value_check(key);
+}
+
+static const char *type_check(struct str type)
+{
+	return type.n > TYPE_MAX ? "at most 256 bytes" : header_value_check(type);
 }
 
 static void send_done(struct http_req *r)
@@ -109,7 +114,7 @@ static void send_done(struct http_req *r)
 void api_send(struct http_req *r)
 {
 	struct store_send *m = &r->one;
-	const char *why = NULL;
+	const char *why = NULL, *bad;
 	int64_t ttl = 0;
 	memset(m, 0, sizeof *m);
 	m->body = buf_str(&r->body);
@@ -118,10 +123,10 @@ void api_send(struct http_req *r)
 	m->content_type = r->content_type;
 	if (r->dlq_id.p && message_id_check(r->dlq_id))
 		why = "Dlq-Id: " MESSAGE_ID_RULE;
-	else if (key_check(r->dlq_key))
-		why = "Dlq-Key: at most 512 bytes of UTF-8 text";
-	else if (r->content_type.n > TYPE_MAX || (r->content_type.n && !str_is_utf8(r->content_type)))
-		why = "Content-Type: at most 256 bytes of UTF-8 text";
+	else if ((bad = key_check(r->dlq_key)))
+		why = arena_fmt(&r->arena, "Dlq-Key: %s", bad).p;
+	else if ((bad = type_check(r->content_type)))
+		why = arena_fmt(&r->arena, "Content-Type: %s", bad).p;
 	else if (r->dlq_delay.p && (!duration_parse(r->dlq_delay, &m->due) || m->due > DELAY_MAX_MS))
 		why = "Dlq-Delay: " DURATION_RULE;
 	else if (r->dlq_ttl.p && (!duration_parse(r->dlq_ttl, &ttl) || ttl < 1 || ttl > DELAY_MAX_MS))
@@ -184,15 +189,15 @@ static bool batch_read(struct json_pull *j, struct arena *a, int64_t max_body, s
 		case 1: jin_base64(j, a, &m->body); break;
 		case 2:
 			if (jp_str(j, &m->id) && (why = message_id_check(m->id)))
-				jp_fail(j, DLQ_BAD_REQUEST, "id: %s; the rule is: %s", why, MESSAGE_ID_RULE);
+				jp_fail(j, DLQ_BAD_REQUEST, "id: %s", why);
 			break;
 		case 3:
 			if (jp_str(j, &m->key) && (why = key_check(m->key)))
-				jp_fail(j, DLQ_BAD_REQUEST, "%s", why);
+				jp_fail(j, DLQ_BAD_REQUEST, "key: %s", why);
 			break;
 		case 4:
-			if (jp_str(j, &m->content_type) && m->content_type.n > TYPE_MAX)
-				jp_fail(j, DLQ_BAD_REQUEST, "content_type: at most %d bytes", TYPE_MAX);
+			if (jp_str(j, &m->content_type) && (why = type_check(m->content_type)))
+				jp_fail(j, DLQ_BAD_REQUEST, "content_type: %s", why);
 			break;
 		case 5: batch_headers(j, a, &m->headers); break;
 		case 6: jin_duration(j, 0, DELAY_MAX_MS, &m->due); break;
@@ -336,6 +341,16 @@ void receive_give_back(struct http_req *r)
 	g->op.u.settle.items = g->items;
 	g->op.u.settle.n = n;
 	server_detach_op(r->s, &g->op);
+}
+
+void receive_forget_messages(struct http_req *r)
+{
+	int n = r->op.u.receive.n;
+	struct engine_delivery *kept = arena_alloc(&r->arena, (size_t)(n > 0 ? n : 1) * sizeof *kept);
+	for (int i = 0; i < n; i++)
+		memcpy(kept[i].receipt, r->op.u.receive.items[i].receipt, sizeof kept[i].receipt);
+	engine_op_release(&r->op);
+	r->op.u.receive.items = kept;
 }
 
 /* After a wait: whether the client hung up meanwhile, so that an answer would reach nobody. */

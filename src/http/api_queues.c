@@ -124,7 +124,7 @@ void api_queue_put(struct http_req *r)
 	}
 	enum dlq_code code = text.n ? doc_from_json(&r->arena, text, "request body", &d, &err) : DLQ_OK;
 	if (code == DLQ_OK)
-		code = queue_config_parse(d, r->param, r->s->default_on_dead_letter, &r->op.u.queue_put.config, &err);
+		code = queue_config_parse(d, r->param, STR(""), &r->op.u.queue_put.config, &err); /* the engine knows the default */
 	if (code != DLQ_OK) {
 		err.code = code;
 		answer_problem_at(r, &err, 0, 0);

@@ -159,6 +159,7 @@ static void wait_for_client(struct http_conn *c, size_t n)
 		return;
 	/* at least 64 KiB a second must be taken */
 	http_conn_move(s, c, LIST_WRITING, s->now_ms + s->lim.request_timeout_ms + (int64_t)(n / 64));
+	request_shrink(c->r);
 	c->r->out_counted = (int64_t)c->r->out.n;
 	s->out_bytes += c->r->out_counted;
 	while (s->out_bytes > s->lim.max_waiting_bytes * 4 && all->next != c) {
@@ -171,8 +172,8 @@ static void wait_for_client(struct http_conn *c, size_t n)
 static void send_rest(struct http_conn *c)
 {
 	struct http_req *r = c->r;
-	struct str body = r->is_head ? STR("") : r->made ? (struct str){r->made_body, MADE_LEN} : buf_str(&r->out);
 	for (;;) {
+		struct str body = r->is_head ? STR("") : r->made ? (struct str){r->made_body, MADE_LEN} : buf_str(&r->out);
 		struct iovec iov[2] = {{c->out.p ? c->out.p + c->out_at : NULL, c->out.n - c->out_at},
 		                       {(char *)body.p + r->out_at, body.n - r->out_at}};
 		if (!iov[0].iov_len && !iov[1].iov_len)
@@ -204,7 +205,7 @@ static const char *status_text(int status)
 	static const struct { int status; const char *text; } known[] = {
 		{200, "OK"}, {201, "Created"}, {202, "Accepted"}, {204, "No Content"}, {400, "Bad Request"}, {401, "Unauthorized"},
 		{403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"}, {409, "Conflict"}, {410, "Gone"},
-		{413, "Content Too Large"}, {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"},
+		{413, "Content Too Large"}, {417, "Expectation Failed"}, {429, "Too Many Requests"}, {431, "Request Header Fields Too Large"},
 		{500, "Internal Server Error"}, {502, "Bad Gateway"}, {503, "Service Unavailable"}, {504, "Gateway Timeout"},
 		{507, "Insufficient Storage"},
 	};
@@ -325,9 +326,10 @@ static int on_headers(struct http_parser *p)
 		r->close_after = true;
 		return -1;
 	}
-	const char *why = request_framing(r, p->http_minor);
-	if (why) {
-		answer_problem(r, DLQ_BAD_REQUEST, "%s", why);
+	const char *why;
+	enum dlq_code code = request_framing(r, p->http_minor, &why);
+	if (code) {
+		answer_problem(r, code, "%s", why);
 		r->close_after = true;
 		return -1;
 	}

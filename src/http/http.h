@@ -113,6 +113,7 @@ struct http_req {
 	struct { uint32_t name, name_n, value, value_n; } lines[HEAD_LINES_MAX]; /* into head */
 	bool in_value;
 	int64_t body_declared;      /* bytes counted in s->body_bytes */
+	int64_t read_counted;       /* bytes counted in s->read_bytes */
 	size_t body_seen, body_limit;
 	struct arena arena;
 	struct str param;           /* decoded placeholder */
@@ -167,17 +168,16 @@ struct http_server {
 	struct tls_server *tls;     /* NULL: plain */
 	char version[32];
 	char address[80];
-	struct str default_on_dead_letter;
 	int port_no, listen_fd, ep, wake_fd;
 	pthread_t thread;
 	int64_t now_ms, started_ms;
-	bool listening, drain_begun, ended;
+	bool listening, drain_begun, heard_all, ended;
 	/* engine threads to the loop */
 	pthread_mutex_t back_lock;
 	struct engine_op *back_head, **back_tail;
 	/* others to the loop */
 	atomic_bool draining, stopping;
-	atomic_int in_flight;       /* requests between request line and end; watched by drain */
+	atomic_int in_flight;       /* requests between request line and end, and a drain that did not hear all yet */
 	pthread_mutex_t idle_lock;
 	pthread_cond_t idle_cond;
 	/* the loop's own */
@@ -190,6 +190,8 @@ struct http_server {
 	int64_t date_second;
 	char scratch[64 << 10];     /* what recv fills */
 	int64_t body_bytes;
+	int64_t read_bytes;         /* large reads that are under way, or whose answer was not tried to be sent yet */
+	struct http_req *large, **large_tail; /* that wait for room in read_bytes, by next */
 	int64_t out_bytes;          /* answers that their clients did not take yet */
 	int64_t next_tick_ms;
 	int64_t audit_window_ms;
@@ -229,8 +231,9 @@ void request_destroy(struct http_req *r);
 bool request_uri_piece(struct http_req *r, const char *p, size_t n);
 void request_refuse_head(struct http_req *r);
 bool request_header_piece(struct http_req *r, bool value, const char *p, size_t n);
-/* Why the headers do not say beyond doubt where the request ends, or NULL. */
-const char *request_framing(const struct http_req *r, int http_minor);
+/* Whether the headers say beyond doubt where the request ends and whom it is for, and ask for nothing that is not done here.
+ * BAD_REQUEST or EXPECTATION with the reason. */
+enum dlq_code request_framing(const struct http_req *r, int http_minor, const char **why);
 /* The headers are there. False: answered, and the body is not worth reading. */
 bool request_first(struct http_req *r, const char *method);
 /* A piece of the body. False: far past the limit. */
@@ -239,11 +242,17 @@ bool request_data(struct http_req *r, const char *p, size_t n);
 void request_complete(struct http_req *r);
 /* Hands r->op to the engine; finish runs when it is back with code OK (an error is answered as a problem). */
 void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r));
+/* The same for a read that gives about so many bytes: it waits until those under way leave room. */
+void request_submit_large(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r), int64_t bytes);
 /* The operation is back: answers and lets the connection go on. */
 void request_back(struct http_req *r);
 void request_free(struct http_req *r);
+/* The answer is made and waits for its client: gives back the memory of what it was made from. */
+void request_shrink(struct http_req *r);
 
 /* ---- server.c ---- */
+/* One less in flight. */
+void server_leave(struct http_server *s);
 void server_queue_op(struct http_server *s, struct engine_op *op);
 /* An operation nobody waits for. `op` is the first member of memory from mem_alloc; released and freed when it is back. */
 void server_detach_op(struct http_server *s, struct engine_op *op);
@@ -351,6 +360,8 @@ void group_key_write(struct json_out *j, const char *key, const uint8_t fp[16]);
 bool group_read(struct http_req *r, struct str group, bool brief, void (*finish)(struct http_req *));
 /* The receive's messages go back without costing an attempt: nobody is there to take them. */
 void receive_give_back(struct http_req *r);
+/* The answer is made: of the messages only what receive_give_back needs is kept. */
+void receive_forget_messages(struct http_req *r);
 void queue_write(struct json_out *j, const struct store_queue *q);
 
 /*

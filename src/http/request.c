@@ -50,6 +50,41 @@ static void trim(struct buf *b)
 	b->overflow = false;
 }
 
+/* Those that are under way make the next ones start: as long as some wait there is one. */
+static void large_start(struct http_server *s)
+{
+	struct http_req *r;
+	while ((r = s->large) && (!s->read_bytes || s->read_bytes + r->read_counted <= s->lim.max_waiting_bytes)) {
+		s->large = r->next;
+		if (!s->large)
+			s->large_tail = &s->large;
+		r->next = NULL;
+		s->read_bytes += r->read_counted;
+		server_queue_op(s, &r->op);
+	}
+}
+
+static void large_end(struct http_req *r)
+{
+	r->s->read_bytes -= r->read_counted;
+	r->read_counted = 0;
+	large_start(r->s);
+}
+
+void request_shrink(struct http_req *r)
+{
+	if (r->read_counted)
+		large_end(r);
+	if (r->op_used && r->op.type == OP_RECEIVE && r->op.code == DLQ_OK)
+		receive_forget_messages(r);
+	else if (r->op_used)
+		engine_op_release(&r->op);
+	r->s->body_bytes -= r->body_declared;
+	r->body_declared = 0;
+	buf_release(&r->body);
+	buf_fit(&r->out);
+}
+
 /* Back into the pool, as if new: only memory is kept. */
 void request_free(struct http_req *r)
 {
@@ -60,11 +95,9 @@ void request_free(struct http_req *r)
 	}
 	s->body_bytes -= r->body_declared;
 	s->out_bytes -= r->out_counted;
-	if (atomic_fetch_sub_explicit(&s->in_flight, 1, memory_order_acq_rel) == 1) {
-		pthread_mutex_lock(&s->idle_lock);
-		pthread_cond_broadcast(&s->idle_cond);
-		pthread_mutex_unlock(&s->idle_lock);
-	}
+	if (r->read_counted)
+		large_end(r);
+	server_leave(s);
 	if (s->pool_len >= POOL_MAX) {
 		request_destroy(r);
 		return;
@@ -99,7 +132,7 @@ void request_free(struct http_req *r)
 
 /* ---- the engine and back ---- */
 
-void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r))
+static void submit_prepare(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r))
 {
 	r->op.type = type;
 	r->op.port = &r->s->port;
@@ -113,7 +146,21 @@ void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct
 	r->op_used = true;
 	r->phase = PHASE_WAIT;
 	http_conn_move(r->s, r->c, type == OP_RECEIVE && r->op.u.receive.wait_ms > 0 ? LIST_PARKED : LIST_NONE, 0);
+}
+
+void request_submit(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r))
+{
+	submit_prepare(r, type, finish);
 	server_queue_op(r->s, &r->op);
+}
+
+void request_submit_large(struct http_req *r, enum op_type type, void (*finish)(struct http_req *r), int64_t bytes)
+{
+	submit_prepare(r, type, finish);
+	r->read_counted = bytes > 0 ? bytes : 1;
+	*r->s->large_tail = r;
+	r->s->large_tail = &r->next;
+	large_start(r->s);
 }
 
 /* The engine has taken its own reference of a queue's settings. */
@@ -128,6 +175,8 @@ static void drop_config(struct http_req *r)
 void request_back(struct http_req *r)
 {
 	struct http_conn *c = r->c;
+	struct http_server *s = r->s;
+	int64_t given = r->op.type == OP_RECEIVE ? r->op.u.receive.given : 0;
 	http_conn_move(r->s, c, LIST_NONE, 0);
 	drop_config(r);
 	if (r->op.code == DLQ_OK) {
@@ -143,6 +192,8 @@ void request_back(struct http_req *r)
 	}
 	ASSERT(r->answered);
 	http_conn_answer(r);
+	if (given) /* sent, or only its text is kept */
+		engine_port_taken(s->e, &s->port, given);
 }
 
 /* ---- the request ---- */
@@ -270,26 +321,51 @@ static void take_headers(struct http_req *r)
 	}
 }
 
+static bool is_host(struct str value)
+{
+	for (size_t i = 0; i < value.n; i++)
+		if (value.p[i] <= ' ' || value.p[i] > '~' || strchr("\"/<>?@\\^`{|}#", value.p[i]))
+			return false;
+	return true;
+}
+
 /*
  * http_parser passes these; a proxy in front may read them otherwise, and then one client's body is another one's request.
- * RFC 9112 5.1 (no space before the colon), 6.1 (codings, and none in HTTP/1.0).
+ * RFC 9112 3.2 (one Host), 5.1 (no space before the colon), 6.1 (codings, and none in HTTP/1.0); RFC 9110 10.1.1 (Expect).
  */
-const char *request_framing(const struct http_req *r, int http_minor)
+enum dlq_code request_framing(const struct http_req *r, int http_minor, const char **why)
 {
-	bool coded = false;
+	bool coded = false, host = false, expects_other = false;
 	for (int i = 0; i < r->head_lines; i++) {
 		const char *key = r->head.p + r->lines[i].name;
 		size_t key_n = r->lines[i].name_n;
 		struct str value = str_trim((struct str){r->head.p + r->lines[i].value, r->lines[i].value_n});
-		if (memchr(key, ' ', key_n))
-			return "there is a space in the name of a header";
-		if (!IS("transfer-encoding"))
-			continue;
-		if (coded || http_minor == 0 || !is_name(value.p, value.n, "chunked", 7))
-			return "the Transfer-Encoding is not chunked once, as HTTP/1.1 has it";
-		coded = true;
+		*why = NULL;
+		if (memchr(key, ' ', key_n)) {
+			*why = "there is a space in the name of a header";
+		} else if (IS("transfer-encoding")) {
+			if (coded || http_minor == 0 || !is_name(value.p, value.n, "chunked", 7))
+				*why = "the Transfer-Encoding is not chunked once, as HTTP/1.1 has it";
+			coded = true;
+		} else if (IS("host")) {
+			if (host || !is_host(value))
+				*why = host ? "the header Host is there twice" : "the header Host is not HOST or HOST:PORT";
+			host = true;
+		} else if (IS("expect")) {
+			expects_other = expects_other || !is_name(value.p, value.n, "100-continue", 12);
+		}
+		if (*why)
+			return DLQ_BAD_REQUEST;
 	}
-	return NULL;
+	if (!host && http_minor > 0) {
+		*why = "the header Host is missing; HTTP/1.1 wants it";
+		return DLQ_BAD_REQUEST;
+	}
+	if (expects_other && http_minor > 0) {
+		*why = "of Expect only 100-continue is known";
+		return DLQ_EXPECTATION;
+	}
+	return DLQ_OK;
 }
 
 static size_t body_limit(const struct http_server *s, enum body_kind kind)
@@ -315,8 +391,7 @@ static void check_rights(struct http_req *r, struct str raw_param)
 	if (!decoded)
 		answer_problem(r, DLQ_BAD_REQUEST, "the address is not valid percent-encoding");
 	else if (rule)
-		answer_problem(r, is_queue ? DLQ_INVALID_NAME : DLQ_BAD_REQUEST, "%s name: %s; the rule is: %s", is_queue ? "queue" : name,
-		               rule, is_queue ? QUEUE_NAME_RULE : MESSAGE_ID_RULE);
+		answer_problem(r, is_queue ? DLQ_INVALID_NAME : DLQ_BAD_REQUEST, "%s: %s", is_queue ? "queue name" : name, rule);
 }
 
 static void check_length(struct http_req *r)
@@ -343,6 +418,14 @@ static void check_length(struct http_req *r)
 		buf_reserve(&r->body, n < 65536 ? (size_t)n : 65536);
 }
 
+/* No address fits, and the reason is that the name of the queue is empty. */
+static bool names_no_queue(struct str path)
+{
+	static const char queues[] = "/v1/queues/";
+	size_t n = sizeof queues - 1;
+	return str_starts(path, queues) && (path.n == n || path.p[n] == '/');
+}
+
 /* Everything that can be refused before the body is read. */
 static void request_head(struct http_req *r, const char *method)
 {
@@ -360,6 +443,8 @@ static void request_head(struct http_req *r, const char *method)
 	if (!r->route) {
 		if (code == DLQ_METHOD)
 			answer_problem(r, code, "%.20s is not taken here, but %s", method, r->allow);
+		else if (names_no_queue(raw))
+			answer_problem(r, DLQ_INVALID_NAME, "queue name: %s", queue_name_check(STR("")));
 		else
 			answer_problem(r, code, "there is no such address; GET /v1/openapi.json lists them");
 		return;

@@ -3,9 +3,11 @@
  * `back` (under back_lock, nothing else is taken while it is held) and wake_fd; other threads through the two atomics.
  */
 #include <errno.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -36,7 +38,8 @@ static void listen_on(struct http_server *s, bool on)
 	ASSERT(epoll_ctl(s->ep, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->listen_fd, &ev) == 0);
 }
 
-static void accept_some(struct http_server *s)
+/* False: no more are waiting, or there is no room. */
+static bool accept_some(struct http_server *s)
 {
 	for (int i = 0; i < ACCEPT_MAX; i++) {
 		if (s->n_conns >= s->lim.max_connections) {
@@ -45,7 +48,7 @@ static void accept_some(struct http_server *s)
 			if (oldest == &s->lists[LIST_IDLE]) {
 				atomic_fetch_add_explicit(&s->stats.refused_connections, 1, memory_order_relaxed);
 				listen_on(s, false);
-				return;
+				return false;
 			}
 			http_conn_close(oldest);
 		}
@@ -55,9 +58,34 @@ static void accept_some(struct http_server *s)
 				log_event(LOG_WARN, "http.accept_failed", "errno=%d connections=%d", errno, s->n_conns);
 				listen_on(s, s->n_conns == 0);
 			}
-			return;
+			return false;
 		}
 		http_conn_open(s, fd);
+	}
+	return true;
+}
+
+static bool someone_waits(const struct http_server *s)
+{
+	struct pollfd p = {.fd = s->listen_fd, .events = POLLIN};
+	return poll(&p, 1, 0) == 1;
+}
+
+/*
+ * Connections are at their limit, a client waits for one and none is idle: the oldest long polls are answered, empty and as the
+ * last of their connection. A few at a time: their clients come back, and must not push out each other without end.
+ */
+static void end_old_polls(struct http_server *s)
+{
+	struct http_conn *parked = &s->lists[LIST_PARKED], *c;
+	int64_t n = s->lim.max_connections / 100 + 1;
+	bool leaving = s->lists[LIST_LINGER].next != &s->lists[LIST_LINGER]; /* there is room soon */
+	if (s->listening || s->drain_begun || s->n_conns < s->lim.max_connections || leaving || !someone_waits(s))
+		return;
+	while (n-- > 0 && (c = parked->next) != parked) {
+		c->keep = false;
+		http_conn_move(s, c, LIST_NONE, 0);
+		engine_cancel_receive(s->e, &c->r->op);
 	}
 }
 
@@ -82,6 +110,7 @@ static void tick(struct http_server *s)
 	}
 	if (!s->drain_begun && s->n_conns < s->lim.max_connections)
 		listen_on(s, true);
+	end_old_polls(s);
 }
 
 /* ---- the engine ---- */
@@ -160,11 +189,40 @@ static void submit(struct http_server *s)
 
 /* ---- the loop ---- */
 
+void server_leave(struct http_server *s)
+{
+	if (atomic_fetch_sub_explicit(&s->in_flight, 1, memory_order_acq_rel) != 1)
+		return;
+	pthread_mutex_lock(&s->idle_lock);
+	pthread_cond_broadcast(&s->idle_cond);
+	pthread_mutex_unlock(&s->idle_lock);
+}
+
+/*
+ * Who stands in the kernel's backlog was told that it is connected, and would be reset with the socket: all are taken first.
+ * From here on who asks to connect is not heard: it asks again, and is refused then, or served by the next server.
+ */
+static void take_backlog(struct http_server *s)
+{
+	struct sock_filter no_syn[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13), /* the flags of the TCP header */
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, TH_SYN, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+	};
+	struct sock_fprog program = {ARRAY_LEN(no_syn), no_syn};
+	int rc = setsockopt(s->listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+	(void)rc; /* without it, one that comes between the last accept and close is reset */
+	for (int i = 0; i <= BACKLOG / ACCEPT_MAX && accept_some(s); i++)
+		;
+}
+
 static void begin_drain(struct http_server *s)
 {
 	struct http_conn *parked = &s->lists[LIST_PARKED];
 	s->drain_begun = true;
 	if (s->listen_fd >= 0) {
+		take_backlog(s);
 		listen_on(s, false);
 		close(s->listen_fd);
 		s->listen_fd = -1;
@@ -191,7 +249,8 @@ static void tell_time(struct http_server *s)
 	strftime(s->date, sizeof s->date, "%a, %d %b %Y %H:%M:%S GMT", &tm);
 }
 
-static void wait_events(struct http_server *s, int timeout_ms)
+/* False: there may be more events. */
+static bool wait_events(struct http_server *s, int timeout_ms)
 {
 	struct epoll_event events[EVENTS_MAX];
 	int n = epoll_wait(s->ep, events, EVENTS_MAX, timeout_ms);
@@ -208,6 +267,7 @@ static void wait_events(struct http_server *s, int timeout_ms)
 			http_conn_event(what, events[i].events);
 		}
 	}
+	return n < EVENTS_MAX;
 }
 
 /* Connections that had more to do than one turn allows, or whose request ended with the next one already there. */
@@ -228,16 +288,20 @@ static void *loop(void *arg)
 	struct http_server *s = arg;
 	for (;;) {
 		int64_t left = s->next_tick_ms - s->now_ms;
-		wait_events(s, s->again || left < 0 ? 0 : (int)left);
+		bool hearing = s->drain_begun && !s->heard_all, all = wait_events(s, s->again || hearing || left < 0 ? 0 : (int)left);
 		take_back(s);
 		go_on(s);
 		submit(s);
 		if (s->now_ms >= s->next_tick_ms)
 			tick(s);
 		http_conn_free_dead(s);
+		if (hearing && all && !s->again) { /* what came with the connections of the backlog is in flight now */
+			s->heard_all = true;
+			server_leave(s);
+		}
 		if (!s->drain_begun && atomic_load(&s->draining))
 			begin_drain(s);
-		if (atomic_load(&s->stopping) && s->n_ops == 0 && !s->again)
+		if (atomic_load(&s->stopping) && s->heard_all && s->n_ops == 0 && !s->again)
 			break;
 	}
 	s->ended = true;
@@ -384,7 +448,6 @@ static void server_free(struct http_server *s)
 	}
 	tls_server_free(s->tls);
 	buf_release(&s->openapi);
-	mem_free((void *)s->default_on_dead_letter.p);
 	pthread_mutex_destroy(&s->back_lock);
 	pthread_mutex_destroy(&s->idle_lock);
 	pthread_cond_destroy(&s->idle_cond);
@@ -400,11 +463,12 @@ enum dlq_code http_server_start(const struct http_options *o, struct http_server
 	s->clock = engine_clock(o->engine);
 	s->lim = o->limits;
 	limits_default(&s->lim);
+	s->port.given_max = s->lim.max_waiting_bytes;
 	snprintf(s->version, sizeof s->version, "%s", o->version ? o->version : DLQ_VERSION);
-	s->default_on_dead_letter = (struct str){mem_strdup(o->default_on_dead_letter), o->default_on_dead_letter.n};
 	s->listen_fd = s->ep = s->wake_fd = -1;
 	s->back_tail = &s->back_head;
 	s->submit_tail = &s->submit_head;
+	s->large_tail = &s->large;
 	for (int i = 0; i < LIST_COUNT; i++)
 		s->lists[i].prev = s->lists[i].next = &s->lists[i];
 	pthread_mutex_init(&s->back_lock, NULL);
@@ -443,11 +507,18 @@ const char *http_server_address(const struct http_server *s)
 	return s->address;
 }
 
+static void ask_to_drain(struct http_server *s)
+{
+	atomic_fetch_add(&s->in_flight, 1); /* until all are heard */
+	if (atomic_exchange(&s->draining, true))
+		server_leave(s);
+	wake(s);
+}
+
 void http_server_drain(struct http_server *s, int64_t ms)
 {
 	struct timespec until;
-	atomic_store(&s->draining, true);
-	wake(s);
+	ask_to_drain(s);
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += ms / 1000;
 	until.tv_nsec += ms % 1000 * 1000000;
@@ -466,7 +537,7 @@ void http_server_stop(struct http_server *s)
 {
 	if (!s)
 		return;
-	atomic_store(&s->draining, true);
+	ask_to_drain(s);
 	atomic_store(&s->stopping, true);
 	wake(s);
 	pthread_join(s->thread, NULL);

@@ -24,7 +24,6 @@ struct http_options {
 	struct http_limits limits;
 	struct engine *engine;        /* borrowed; started, and closed only after http_server_stop */
 	const char *version;          /* NULL: DLQ_VERSION */
-	struct str default_on_dead_letter; /* for queues made by PUT that set none; copied */
 };
 
 struct http_server;

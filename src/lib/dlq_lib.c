@@ -112,6 +112,10 @@ static enum dlq_code message_check(const struct dlq_message *m, struct dlq_err *
 		return err_set(err, DLQ_BAD_REQUEST, "delay_ms and ttl_ms must not be negative");
 	if (m->key && strlen(m->key) > 1024)
 		return err_set(err, DLQ_BAD_REQUEST, "key: 1 to 1024 bytes");
+	if ((why = header_value_check(str_of(m->key))))
+		return err_set(err, DLQ_BAD_REQUEST, "key: %s", why);
+	if ((why = header_value_check(str_of(m->content_type))))
+		return err_set(err, DLQ_BAD_REQUEST, "content_type: %s", why);
 	return DLQ_OK;
 }
 
@@ -171,17 +175,18 @@ static void delivery_fill(struct lib_delivery *m)
 	};
 }
 
-enum dlq_code dlq_receive(struct dlq *d, const char *queue, const char *worker, int64_t wait_ms,
-                          int64_t visibility_timeout_ms, struct dlq_delivery **out, struct dlq_err *err)
+enum dlq_code dlq_receive_with(struct dlq *d, const char *queue, const struct dlq_receive_options *o,
+                               struct dlq_delivery **out, struct dlq_err *err)
 {
 	*out = NULL;
 	struct lib_delivery *m = mem_alloc(sizeof(*m));
 	m->op.type = OP_RECEIVE;
 	m->op.queue = str_of(queue);
 	m->op.u.receive.max = 1;
-	m->op.u.receive.wait_ms = wait_ms;
-	m->op.u.receive.visibility_timeout_ms = visibility_timeout_ms;
-	m->op.u.receive.worker = str_of(worker);
+	m->op.u.receive.wait_ms = o->wait_ms;
+	m->op.u.receive.visibility_timeout_ms = o->visibility_timeout_ms;
+	m->op.u.receive.worker = str_of(o->worker);
+	m->op.u.receive.worker_version = str_of(o->worker_version);
 	enum dlq_code c = call(d, &m->op, err);
 	if (!c && m->op.u.receive.n) {
 		delivery_fill(m);
@@ -190,6 +195,14 @@ enum dlq_code dlq_receive(struct dlq *d, const char *queue, const char *worker, 
 	}
 	dlq_delivery_free(&m->pub);
 	return c;
+}
+
+enum dlq_code dlq_receive(struct dlq *d, const char *queue, const char *worker, int64_t wait_ms,
+                          int64_t visibility_timeout_ms, struct dlq_delivery **out, struct dlq_err *err)
+{
+	struct dlq_receive_options o = {
+	    .worker = worker, .wait_ms = wait_ms, .visibility_timeout_ms = visibility_timeout_ms};
+	return dlq_receive_with(d, queue, &o, out, err);
 }
 
 void dlq_delivery_free(struct dlq_delivery *m)
@@ -223,7 +236,8 @@ enum dlq_code dlq_settle(struct dlq *d, const char *queue, const char *receipt, 
 	    .failure = {.type = str_of(s->error_type),
 	                .message = str_of(s->error_message),
 	                .detail = str_of(s->error_detail),
-	                .exit_code = -1},
+	                .exit_code = -1,
+	                .fingerprint = str_of(s->fingerprint)},
 	};
 	struct engine_op op = {.type = OP_SETTLE, .queue = str_of(queue)};
 	op.u.settle.items = &item;

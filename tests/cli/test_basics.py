@@ -89,6 +89,9 @@ class Mistakes(unittest.TestCase):
         self.check(["list", "--limit", "7x"], 2, "--limit 7x")
         self.check(["receive", "q", "--wait", "soon"], 2, "a duration is")
         self.check(["receive", "q", "--nack", "maybe"], 2, "transient, permanent or release")
+        for option in ("--error", "--error-type", "--retry-after"):
+            self.check(["receive", "q", option, "1s"], 2, option + " goes with --nack", env=NO_SERVER)
+            self.check(["receive", "q", "--ack", option, "1s"], 2, option + " goes with --nack", env=NO_SERVER)
         self.check(["send", "q", "--header", "novalue", "x"], 2, "NAME=VALUE", env=NO_SERVER)
         self.check(["send", "q", "--key", "a\nb", "x"], 2, "line break", env=NO_SERVER)
 

@@ -222,7 +222,19 @@ class Queues(CliTest):
         for text in ("- a\n", "hello\n", ""):
             self.cli("queues", "put", "kept", "--file", "-", input=text, code=2)
         self.cli("queues", "put", "kept", "--file", "-", "--settings", "{}", input="{}", code=2)
+        for policy in ("[]", '"x"', "3"):
+            self.cli("queues", "put", "kept", "--settings", '{"policy": %s}' % policy, "--max-attempts", "3", code=2)
+            self.assertIn('"policy" in the settings is a map', self.err)
         self.assertEqual(self.server.queue("kept")["config"]["policy"]["max_attempts"], 7)
+        self.cli("queues", "put", "kept", "--settings", '{"policy": null}', "--max-attempts", "3")
+        self.assertEqual(self.server.queue("kept")["config"]["policy"]["max_attempts"], 3)
+
+    def test_names_that_are_none(self):
+        for name in ("", "..", "."):
+            for args in (["queues", "show", name], ["queues", "create", name], ["send", name, "x"], ["receive", name]):
+                self.cli(*args, code=2)
+                self.assertRegex(self.err, "^dlq: invalid_name: queue name: [^\n]*1 to 128 characters out of", args)
+                self.assertEqual(self.err.count("1 to 128"), 1)
 
     def test_list_and_show(self):
         q = self.fresh()
@@ -230,8 +242,15 @@ class Queues(CliTest):
         row = [line.split("\t") for line in self.cli("queues").splitlines() if line.startswith(q + "\t")][0]
         self.assertEqual(row[1], "1")
         self.assertEqual([x["counts"]["ready"] for x in self.lines("queues") if x["name"] == q], [1])
+        (d,) = self.server.receive(q)
+        self.server.settle(q, d["receipt"], "transient")
+        self.cli("send", q, "y")
+        self.cli("send", q, "z")
+        row = [line.split("\t") for line in self.cli("queues").splitlines() if line.startswith(q + "\t")][0]
+        self.assertEqual(row[1:3], ["2", "1"], "each message in one column")
+        self.assertEqual([x["counts"]["ready"] for x in self.lines("queues") if x["name"] == q], [3])
         shown = self.cli("queues", "show", q)
-        self.assertRegex(shown, r"ready +1\n")
+        self.assertRegex(shown, r"ready +2\n +retrying +1\n")
         self.assertIn('"max_attempts": 5', shown)
 
 
@@ -270,9 +289,9 @@ class DeadLetters(CliTest):
         self.assertEqual(self.lines("show", "m-show")[0]["dlq_id"], dead)
         self.assertEqual(self.cli("show", dead, "--body"), "pay \x1b[2Jload\nline")
         self.cli("show", "01ARZ3NDEKTSV4RRFFQ69G5FAV", code=3)
-        self.cli("send", q, "--batch", input='{"body": "x", "id": "m-type", "content_type": "a/b\\u001b]0;t\\u0007"}\n')
+        self.cli("send", q, "--batch", input='{"body": "x", "id": "m-type", "content_type": "a/b\\u009b0m"}\n')
         self.cli("receive", q, "--nack", "permanent")
-        self.assertIn("a/b\\x1b]0;t\\x07", self.cli("show", "m-type"))
+        self.assertIn("a/b\\u009b0m", self.cli("show", "m-type"))
 
     def test_redrive_one_with_another_body(self):
         q = self.fresh()

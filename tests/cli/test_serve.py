@@ -78,6 +78,7 @@ class Refusals(unittest.TestCase):
         self.assertIn("--log-level", self.refuse("--log-level", "loud", code=2))
         self.refuse("--config", "/nonexistent.yaml", code=3)
         self.refuse("--tls-cert", "a.pem", code=2)
+        self.assertIn("--data: the data folder is empty text", self.refuse("--data", "", code=2))
         self.refuse("--tls-cert", "/nonexistent", "--tls-key", "/nonexistent", code=3)
 
 
@@ -162,6 +163,26 @@ class Life(unittest.TestCase):
         self.assertEqual(server.queue("a")["config"]["policy"]["max_attempts"], 4)
         self.assertEqual(server.api("GET", "/v1/queues/b")[0], 200)
 
+    def test_reload_of_on_dead_letter_reaches_queues_made_by_put(self):
+        server = self.start(config="log_level: info\n")
+        server.put_queue("q")
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.settimeout(20 * SLOW)
+        self.addCleanup(listener.close)
+        server.write_config("on_dead_letter: http://127.0.0.1:%d/hook?key=secret\n" % listener.getsockname()[1])
+        self.reload(server, "serve.reloaded")
+        server.put_queue("later")
+        for queue in ("q", "later"):
+            server.send(queue, b"x")
+            (d,) = server.receive(queue)
+            server.settle(queue, d["receipt"], "permanent")
+            with listener.accept()[0] as call:
+                self.assertIn(b"POST /hook?key=secret ", call.recv(1000))
+                call.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            self.assertIsNone(server.queue(queue)["config"]["on_dead_letter"], "the server's may be a secret")
+
     def test_reload_of_a_fixed_setting_says_so(self):
         server = self.start(config="limits: {max_headers: 20}\n")
         server.write_config("limits: {max_headers: 30}\n")
@@ -180,6 +201,27 @@ class Life(unittest.TestCase):
         server.write_config("queues:\n  - name: a\n    policy: {max_attempts: 3}\n")
         self.reload(server, "serve.reloaded")
         self.assertEqual(server.queue("a")["config"]["policy"]["max_attempts"], 3)
+
+    def test_closed_standard_files(self):
+        """Nothing else gets their numbers: what is logged must not go into the database."""
+        server = self.start(start=False)
+        server.port = 0
+        process = subprocess.Popen(["/bin/sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *server.command()])
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        url = os.path.join(server.data, "server.url")
+        wait_until(lambda: os.path.exists(url))
+        self.assertEqual([os.readlink("/proc/%d/fd/%d" % (process.pid, fd)) for fd in range(3)], ["/dev/null"] * 3)
+        with open(url) as f:
+            env = {"DLQ_URL": f.read().strip()}
+        with open(os.path.join(server.data, "admin.token")) as f:
+            env["DLQ_TOKEN"] = f.read().strip()
+        self.assertEqual(run_cli(["queues", "create", "q"], env=env)[0], 0)
+        closed = subprocess.run(["/bin/sh", "-c", 'exec "$@" >&-', "sh", dlqtest.BINARY, "queues"], env=dict(os.environ, **env),
+                                stderr=subprocess.PIPE, text=True)
+        self.assertEqual(closed.returncode, 7, "a result that reaches nobody is no result")
+        self.assertIn("cannot write to stdout", closed.stderr)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(30 * SLOW), 0)
 
     def test_tls(self):
         with tempfile.TemporaryDirectory() as d:

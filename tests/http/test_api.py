@@ -102,6 +102,24 @@ class Messages(Case):
         self.assertEqual((status, doc), (200, {"id": "ev-1", "duplicate": True}))
         self.assertEqual(server.counts(self.q)["ready"], 1)
 
+    def test_control_characters(self):
+        path = "/v1/queues/%s/messages" % self.q
+        for name, what in (("Dlq-Key", "Dlq-Key"), ("Content-Type", "Content-Type"), ("Dlq-Header-Trace", "header's value")):
+            doc, _ = self.problem(400, "bad_request", "POST", path, b"x", {name: "a\tb"})
+            self.assertIn(what, doc["detail"])
+            self.assertIn("control characters", doc["detail"])
+        lines = [{"body": "good", "key": "k \u00e9", "content_type": "text/plain; a=b", "headers": {"h": "v \u2603"}}]
+        for bad in ("a\nb", "\t", "\x1f", "a\x7f", "\r\nX: y"):
+            lines += [{"body": "bad", "key": bad}, {"body": "bad", "content_type": bad}, {"body": "bad", "headers": {"h": bad}}]
+        status, doc, _ = self.post("batch", "\n".join(json.dumps(line) for line in lines))
+        self.assertEqual(status, 200)
+        self.assertIn("id", doc["results"][0])
+        for i, result in enumerate(doc["results"][1:]):
+            self.assertEqual((result["error"]["code"], result["error"]["line"]), ("bad_request", i + 2), result)
+            self.assertIn("control characters", result["error"]["detail"])
+            self.assertIn((": key: ", ": content_type: ", ": headers: ")[i % 3], result["error"]["detail"])
+        self.assertEqual([d["key"] for d in server.receive(self.q, max=100)], ["k \u00e9"])
+
     def test_bodies_byte_for_byte(self):
         for body in (b"", b"\x00", b"a\x00b", b"\xff\xfe\xc3", bytes(range(256)) * 200, "h\u00e9\u2603".encode(), b'"\\\n'):
             server.send(self.q, body)
@@ -130,8 +148,8 @@ class Messages(Case):
         self.assertIn(b" 400 ", self.raw(head + b"zz\r\nabc\r\n"))
 
     def test_where_a_request_ends_is_never_in_doubt(self):
-        line = "POST /v1/queues/%s/messages HTTP/1.%d\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n"
-        chunks, next_one = b"3\r\nabc\r\n0\r\n\r\n", b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
+        line = "POST /v1/queues/%s/messages HTTP/1.%d\r\nHost: x\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n"
+        chunks, next_one = b"3\r\nabc\r\n0\r\n\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
         for minor, header, body in ((1, "Content-Length : 3", b"abc"), (1, "Transfer-Encoding : chunked", chunks),
                                     (1, "Transfer-Encoding: gzip, chunked", chunks), (0, "Transfer-Encoding: chunked", chunks),
                                     (1, "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", chunks),
@@ -158,6 +176,25 @@ class Messages(Case):
             self.assertIn(b" 201 ", s.recv(1000))
         refused = head.replace(b"Content-Length: 5", b"Content-Length: 99999999")
         self.assertTrue(self.raw(refused).startswith(b"HTTP/1.1 413 "))
+
+        for line in (b"Expect: 200-ok", b"Expect: 100-continue\r\nExpect: more", b"Expect:"):
+            answer = self.raw(head.replace(b"Expect: 100-continue", line) + b"hello")
+            self.assertRegex(answer, rb"^HTTP/1.1 417 Expectation Failed\r\n", line)
+            self.assertIn(b'"code":"expectation_failed"', answer)
+        old = head.replace(b"HTTP/1.1", b"HTTP/1.0").replace(b"100-continue", b"200-ok")
+        self.assertIn(b" 201 ", self.raw(old + b"hello"), "HTTP/1.0 knows no Expect")
+
+    def test_one_host(self):
+        get = b"GET /healthz HTTP/1.1\r\n%sConnection: close\r\n\r\n"
+        for hosts, what in ((b"", b"missing"), (b"Host: a\r\nHost: a\r\n", b"twice"), (b"Host: a\r\nhost: b\r\n", b"twice"),
+                            (b"Host: a b\r\n", b"HOST:PORT"), (b"Host: a/b\r\n", b"HOST:PORT"), (b"Host: me@a\r\n", b"HOST:PORT")):
+            answer = self.raw(get % hosts)
+            self.assertRegex(answer, rb"^HTTP/1.1 400 ", hosts)
+            self.assertIn(what, answer)
+        self.assertRegex(self.raw((get % b"Host: a\r\nHost: b\r\n").replace(b"1.1", b"1.0")), rb"^HTTP/1.1 400 ")
+        for hosts in (b"Host:\r\n", b"Host: [::1]:80\r\n", b"HOST: a-b.c_d:8\r\n"):
+            self.assertRegex(self.raw(get % hosts), rb"^HTTP/1.1 200 ", hosts)
+        self.assertRegex(self.raw((get % b"").replace(b"1.1", b"1.0")), rb"^HTTP/1.1 200 ", "HTTP/1.0 has no Host")
 
     def test_pipelined(self):
         one = ("POST /v1/queues/%s/messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 1\r\n\r\n"
@@ -298,10 +335,13 @@ class Messages(Case):
 class Queues(Case):
     def test_names(self):
         for name in ("a%20b", "..", ".hidden", "-x", "a" * 300, "%00", "%ff", "a%2Fb", "%C3%A9"):
-            self.problem(400, "invalid_name", "GET", "/v1/queues/" + name)
+            doc, _ = self.problem(400, "invalid_name", "GET", "/v1/queues/" + name)
+            self.assertEqual(doc["detail"].count("1 to 128 characters out of"), 1, "the rule, once")
             self.problem(400, "invalid_name", "POST", "/v1/queues/%s/messages" % name, b"x")
+        for path in ("/v1/queues/", "/v1/queues//messages", "/v1/queues//", "/v1/queues/?limit=1"):
+            doc, _ = self.problem(400, "invalid_name", "GET", path)
+            self.assertIn("1 to 128 characters out of", doc["detail"])
         self.problem(404, "not_found", "GET", "/v1/queues/a/b")
-        self.problem(404, "not_found", "GET", "/v1/queues//messages")
         self.problem(400, "bad_request", "GET", "/v1/queues/a%2")
         self.problem(404, "not_found", "GET", "/v1/queues/nosuch")
 
@@ -563,8 +603,9 @@ class Rest(Case):
 
     def test_not_http(self):
         for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 100,
-                     b"GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-                     b"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"):
+                     b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
+                     b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+                     b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"):
             answer = self.raw(data)
             self.assertRegex(answer, rb"^HTTP/1.1 4\d\d ", data)
             self.assertIn(b"application/problem+json", answer)

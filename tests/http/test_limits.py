@@ -129,6 +129,40 @@ class Limits(unittest.TestCase):
         closed_within(socks[0], 10)
         self.assertEqual(self.server.totals("q")["failed_attempts"], 0)
 
+    @unittest.skipIf(SLOW > 1, "sanitizers keep freed memory")
+    def test_memory_of_answers_that_nobody_reads(self):
+        """What they were made from, and those that come faster than they can be sent, count, too."""
+        self.server.write_config("limits: {max_waiting_bytes: 8MiB}\n")
+        self.server.restart()
+        body, ask = b"x" * 1000000, b'{"max":1,"wait":"20s"}'
+        self.server.send("q", body)
+        (d,) = self.server.receive("q")
+        dead = self.server.settle("q", d["receipt"], "permanent")["dlq_id"]
+        self.server.ok("POST", "/v1/queues/q/pause")
+        for _ in range(200):
+            self.server.send("q", body)
+        before, socks = self.memory(), []
+        get = b"GET /v1/dead-letters/%s/body HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n" % (dead.encode(), self.server.token.encode())
+        poll = (b"POST /v1/queues/q/receive HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s"
+                % (self.server.token.encode(), len(ask), ask))
+        for i in range(400):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            self.addCleanup(s.close)
+            s.connect(("127.0.0.1", self.server.port))
+            s.sendall(poll if i < 200 else get)
+            socks.append(s)
+        wait_until(lambda: self.server.ok("GET", "/v1/stats")["parked_receives"] == 200)
+        self.server.ok("POST", "/v1/queues/q/resume")
+        for s in socks:
+            s.settimeout(20 * SLOW)
+            try:
+                s.recv(1, socket.MSG_PEEK)
+            except ConnectionResetError:
+                pass
+        # 32 MiB of answers, 8 MiB of messages and of bodies on their way, one transaction of 8 MiB, and what it takes to write them.
+        self.assertLess(self.memory("VmHWM") - before, 96 << 20)
+
     def test_many_idle_connections(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         n = min(2000, hard - 200)
@@ -145,9 +179,9 @@ class Limits(unittest.TestCase):
             closed_within(s, 15)
         self.assertEqual(self.server.api("GET", "/healthz")[0], 200)
 
-    def memory(self):
+    def memory(self, what="VmRSS"):
         with open("/proc/%d/status" % self.server.pid) as f:
-            return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmRSS"))
+            return next(int(line.split()[1]) * 1024 for line in f if line.startswith(what))
 
     def test_past_the_connection_limit(self):
         self.server.write_config(CONFIG.replace("3000", "20"))
@@ -159,6 +193,32 @@ class Limits(unittest.TestCase):
         for _ in range(10):
             self.assertEqual(self.server.api("GET", "/healthz")[0], 200)
         closed_within(socks[0], 1)
+
+    def test_long_polls_make_room(self):
+        self.server.write_config(CONFIG.replace("3000", "20"))
+        self.server.restart()
+        body = b'{"wait":"60s"}'
+        poll = b"POST /v1/queues/q/receive HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s"
+        poll %= (self.server.token.encode(), len(body), body)
+        socks = [self.connect(poll) for _ in range(20)]
+        self.assertEqual(self.server.api("GET", "/healthz", timeout=20 * SLOW)[0], 200)
+        answer = closed_within(socks[0], 5)
+        self.assertIn(b'{"deliveries":[]}', answer)
+        self.assertIn(b"Connection: close", answer)
+        # The place is idle or free now: nobody else has to go.
+        for _ in range(5):
+            self.assertEqual(self.server.api("GET", "/healthz")[0], 200)
+        self.assertEqual(self.server.ok("GET", "/v1/stats")["parked_receives"], 19)
+
+    def test_drain_takes_who_is_connected(self):
+        """Connections that wait in the backlog when the server is told to stop are answered, not reset."""
+        self.server.process.send_signal(signal.SIGSTOP)
+        socks = [self.connect(self.request()) for _ in range(600)]
+        self.server.process.send_signal(signal.SIGTERM)
+        self.server.process.send_signal(signal.SIGCONT)
+        answers = [closed_within(s, 20)[:13] for s in socks]
+        self.assertEqual(set(answers) - {b"HTTP/1.1 201 ", b"HTTP/1.1 503 "}, set())
+        self.assertEqual(self.server.process.wait(20 * SLOW), 0)
 
     def test_drain(self):
         self.server.write_config("limits: {drain_timeout: 20s}\n")

@@ -393,6 +393,128 @@ static void test_redrive_over_full(void **state)
 	fix_free(f);
 }
 
+static void set_paused(struct fix *f, const char *queue, bool paused)
+{
+	struct engine_op op = {.type = OP_QUEUE_PAUSE, .queue = str_of(queue), .port = &f->in.port}, *back;
+	op.u.queue_pause.paused = paused;
+	engine_submit(f->e, &op);
+	writer_once(f->e); /* one turn */
+	back = inbox_try(&f->in);
+	assert_ptr_equal(back, &op);
+	assert_int_equal(op.code, DLQ_OK);
+	engine_op_release(&op);
+}
+
+/* Many who wait for much at once are served in several turns, and another queue's have theirs in between. */
+static void test_polls_take_turns(void **state)
+{
+	(void)state;
+	enum { N = 40 };
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct engine_op polls[N], other, *back;
+	char *body = mem_alloc(BATCH_BYTES_MAX / 8 + 1);
+	int got = 0;
+	memset(body, 'x', BATCH_BYTES_MAX / 8);
+	assert_int_equal(fix_queue(f, "big", "{}"), DLQ_OK);
+	assert_int_equal(fix_queue(f, "small", "{}"), DLQ_OK);
+	set_paused(f, "big", true);
+	set_paused(f, "small", true);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(fix_send(f, "big", body, NULL), DLQ_OK);
+	assert_int_equal(fix_send(f, "small", "s", NULL), DLQ_OK);
+	receive_init(&other, f, "small", 60000);
+	engine_submit(f->e, &other);
+	for (int i = 0; i < N; i++) {
+		receive_init(&polls[i], f, "big", 60000);
+		polls[i].u.receive.max = 1;
+		engine_submit(f->e, &polls[i]);
+	}
+	engine_step(f->e);
+	assert_null(inbox_try(&f->in));
+	set_paused(f, "big", false);
+	writer_once(f->e);
+	while (inbox_try(&f->in))
+		got++;
+	assert_in_range(got, 1, 9); /* 8 MiB, and one more */
+	set_paused(f, "small", false);
+	while (inbox_try(&f->in))
+		got++;
+	assert_in_range(got, 1, 18);
+	writer_once(f->e);
+	back = inbox_try(&f->in);
+	assert_ptr_equal(back, &other); /* it comes first now */
+	engine_step(f->e);
+	while (inbox_try(&f->in))
+		got++;
+	assert_int_equal(got, N);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(polls[i].u.receive.n, 1);
+		engine_op_release(&polls[i]);
+	}
+	engine_op_release(&other);
+	mem_free(body);
+	fix_free(f);
+}
+
+/* An owner that does not come after: no more messages for it until it has taken those that came back. */
+static void test_port_limit(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct engine_op first, at_once, waits;
+	f->in.port.given_max = 100;
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fix_send(f, "q", "m", NULL), DLQ_OK);
+	receive_init(&first, f, "q", 0);
+	first.u.receive.max = 1;
+	engine_submit(f->e, &first);
+	engine_step(f->e);
+	assert_ptr_equal(inbox_try(&f->in), &first);
+	assert_int_equal(first.u.receive.n, 1);
+	assert_true(first.u.receive.given >= 100);
+	receive_init(&at_once, f, "q", 0);
+	receive_init(&waits, f, "q", 60000);
+	engine_submit(f->e, &at_once);
+	engine_submit(f->e, &waits);
+	assert_true(engine_step(f->e) > clock_now_ms(f->clock)); /* nothing to do until then */
+	assert_ptr_equal(inbox_try(&f->in), &at_once);
+	assert_int_equal(at_once.code, DLQ_BUSY);
+	assert_null(inbox_try(&f->in));
+	engine_port_taken(f->e, &f->in.port, first.u.receive.given);
+	engine_step(f->e);
+	assert_ptr_equal(inbox_try(&f->in), &waits);
+	assert_int_equal(waits.u.receive.n, 2);
+	engine_port_taken(f->e, &f->in.port, waits.u.receive.given);
+	assert_int_equal(atomic_load(&f->in.port.given), 0);
+	engine_op_release(&first);
+	engine_op_release(&at_once);
+	engine_op_release(&waits);
+	fix_free(f);
+}
+
+/* New keys and types hold no control characters; what older data and imports hold is given out as it is. */
+static void test_old_text(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
+	struct store_send item = {.key = STR("a\nb"), .content_type = STR("\x7f/x"), .headers = STR("{\"h\":\"\\t\"}"), .body = STR("m")};
+	struct engine_op send = {.type = OP_SEND, .queue = STR("q")}, op;
+	send.u.send.items = &item;
+	send.u.send.n = 1;
+	engine_call(f->e, &send);
+	assert_int_equal(send.code, DLQ_OK);
+	receive_init(&op, f, "q", 0);
+	engine_call(f->e, &op);
+	assert_int_equal(op.u.receive.n, 1);
+	const struct store_delivery *d = &op.u.receive.items[0].d;
+	assert_true(str_eqz(d->key, "a\nb") && str_eqz(d->content_type, "\x7f/x") && str_eq(d->headers, item.headers));
+	engine_op_release(&send);
+	engine_op_release(&op);
+	fix_free(f);
+}
+
 static void test_receipts(void **state)
 {
 	(void)state;
@@ -417,7 +539,8 @@ static void test_receipts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_receipts),
+	    cmocka_unit_test(test_receipts), cmocka_unit_test(test_polls_take_turns), cmocka_unit_test(test_port_limit),
+	    cmocka_unit_test(test_old_text),
 	    cmocka_unit_test(test_long_poll),
 	    cmocka_unit_test(test_poll_states),
 	    cmocka_unit_test(test_byte_limit),

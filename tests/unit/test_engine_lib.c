@@ -1,4 +1,4 @@
-/* libdlq through its public header alone. */
+/* libdlq through its public header; only what a worker told of itself is read back from the engine. */
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "dlq/dlq.h"
+#include "engine/engine.h"
 
 static char dir[64];
 static struct dlq *d;
@@ -81,6 +83,11 @@ static void test_messages(void **state)
 	assert_non_null(strstr(err.detail, "max_messages")); /* the nearest right name */
 	assert_int_equal(dlq_queue_put(d, "q", "{\"max_messages\": 1}", &err), DLQ_OK);
 	assert_int_equal(send("q", "two words", "x"), DLQ_BAD_REQUEST);
+	struct dlq_message lines = {.key = "a\nb", .body = "x", .body_len = 1}, types = {.content_type = "a\x7f" "b"};
+	assert_int_equal(dlq_send(d, "q", &lines, NULL, NULL, &err), DLQ_BAD_REQUEST);
+	assert_non_null(strstr(err.detail, "key: must be UTF-8 text without control characters"));
+	assert_int_equal(dlq_send(d, "q", &types, NULL, NULL, &err), DLQ_BAD_REQUEST);
+	assert_non_null(strstr(err.detail, "content_type: "));
 	struct dlq_message msg = {
 	    .id = "a-1", .key = "k", .content_type = "text/plain", .body = "b\0dy", .body_len = 4};
 	assert_int_equal(dlq_send(d, "q", &msg, id, &duplicate, &err), DLQ_OK);
@@ -159,6 +166,55 @@ static void test_dead_letters(void **state)
 	assert_int_equal(work("dead", DLQ_OUTCOME_OK, NULL), DLQ_OK);
 }
 
+static bool group_of(const char *dlq_id, const char *json, void *arg)
+{
+	(void)dlq_id;
+	const char *group = strstr(json, "\"group\":\"");
+	assert_non_null(group);
+	char (*groups)[33] = arg;
+	memmove(groups[1], groups[0], sizeof(groups[0]));
+	snprintf(groups[0], sizeof(groups[0]), "%.32s", group + 9);
+	return true;
+}
+
+/* The worker's own fingerprint makes the group, whatever the messages; its version stands in the history. */
+static void test_fingerprint_and_version(void **state)
+{
+	(void)state;
+	static const char *const messages[] = {"card of ann", "the moon is full"};
+	struct dlq_receive_options who = {.worker = "w", .worker_version = "v7"};
+	char groups[2][33] = {""}, dlq_id[27];
+	struct dlq_delivery *m;
+	assert_int_equal(dlq_queue_put(d, "fp", NULL, &err), DLQ_OK);
+	assert_int_equal(dlq_receive_with(d, "fp", &who, &m, &err), DLQ_OK);
+	assert_null(m);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(send("fp", NULL, "x"), DLQ_OK);
+		assert_int_equal(dlq_receive_with(d, "fp", &who, &m, &err), DLQ_OK);
+		struct dlq_settle s = {.outcome = DLQ_OUTCOME_PERMANENT, .error_message = messages[i], .fingerprint = "declined"};
+		assert_int_equal(dlq_settle(d, "fp", m->receipt, &s, dlq_id, &err), DLQ_OK);
+		dlq_delivery_free(m);
+	}
+	assert_int_equal(dlq_dead_letters(d, "fp", 10, group_of, groups, &err), DLQ_OK);
+	assert_int_equal(strlen(groups[0]), 32);
+	assert_string_equal(groups[0], groups[1]);
+	dlq_close(d);
+	struct engine_options eo = {.dir = dir, .clock = clock_real_new(), .single_step = true};
+	struct engine *e;
+	struct engine_op op = {.type = OP_READ_DEAD};
+	op.u.read_dead.id = str_of(dlq_id);
+	assert_int_equal(engine_open(&eo, &e, &err), DLQ_OK);
+	engine_call(e, &op);
+	assert_int_equal(op.u.read_dead.n_attempts, 1);
+	assert_true(str_eqz(op.u.read_dead.attempts[0].worker, "w"));
+	assert_true(str_eqz(op.u.read_dead.attempts[0].worker_version, "v7"));
+	engine_op_release(&op);
+	engine_close(e);
+	clock_free(eo.clock);
+	struct dlq_options o = {.dir = dir};
+	assert_int_equal(dlq_open(&o, &d, &err), DLQ_OK);
+}
+
 /* What was told to be stored is there after the next open; a lease that was out ends by its time. */
 static void test_reopen(void **state)
 {
@@ -186,6 +242,7 @@ int main(void)
 	    cmocka_unit_test(test_open),
 	    cmocka_unit_test(test_messages),
 	    cmocka_unit_test(test_dead_letters),
+	    cmocka_unit_test(test_fingerprint_and_version),
 	    cmocka_unit_test(test_reopen),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -121,7 +121,7 @@ static void test_file_queues(void **state)
 	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
 	struct dlq_err err = {0};
 	struct queue_config *list[2] = {fix_config("a", "{}"), fix_config("b", "{\"ordered\": true}")};
-	assert_int_equal(engine_apply_queues(f->e, list, 2, &err), DLQ_OK);
+	assert_int_equal(engine_apply_queues(f->e, list, 2, STR(""), &err), DLQ_OK);
 	assert_true(engine_has_queue(f->e, STR("a")) && engine_has_queue(f->e, STR("b")));
 	assert_int_equal(fix_queue(f, "a", "{\"max_messages\": 1}"), DLQ_CONFLICT);
 	struct engine_op del = {.type = OP_QUEUE_DELETE, .queue = STR("a")};
@@ -129,11 +129,11 @@ static void test_file_queues(void **state)
 	assert_int_equal(del.code, DLQ_CONFLICT);
 	/* All or nothing: c is fine, but b may not change its order. */
 	struct queue_config *bad[2] = {fix_config("c", "{}"), fix_config("b", "{}")};
-	assert_int_equal(engine_apply_queues(f->e, bad, 2, &err), DLQ_CONFLICT);
+	assert_int_equal(engine_apply_queues(f->e, bad, 2, STR(""), &err), DLQ_CONFLICT);
 	assert_non_null(strstr(err.detail, "ordered"));
 	assert_false(engine_has_queue(f->e, STR("c")));
 	/* a leaves the file: it stays, and may be changed and deleted. */
-	assert_int_equal(engine_apply_queues(f->e, &list[1], 1, &err), DLQ_OK);
+	assert_int_equal(engine_apply_queues(f->e, &list[1], 1, STR(""), &err), DLQ_OK);
 	assert_int_equal(fix_send(f, "a", "x", NULL), DLQ_OK);
 	assert_int_equal(fix_queue(f, "a", "{\"max_messages\": 1}"), DLQ_OK);
 	assert_int_equal(fix_send(f, "a", "y", NULL), DLQ_QUEUE_FULL);
@@ -247,6 +247,43 @@ static void test_notices(void **state)
 	fix_free(f);
 }
 
+/* The server's URL is for every queue that sets none, however it was made and whenever the URL changes. */
+static void test_default_on_dead_letter(void **state)
+{
+	(void)state;
+	static const struct { const char *name, *json; bool follows; } queues[] = {
+	    {"put", "{}", true}, {"null", "{\"on_dead_letter\": null}", true}, {"own", "{\"on_dead_letter\": \"http://own/\"}", false},
+	    {"none", "{\"on_dead_letter\": \"\"}", false}, {"left", "{}", true}};
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct store_notice notice;
+	struct dlq_err err = {0};
+	char id[ULID_LEN + 1];
+	int64_t next;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(fix_queue(f, queues[i].name, queues[i].json), DLQ_OK);
+	struct queue_config *left = fix_config("left", "{}"); /* of the file, and then no longer */
+	assert_int_equal(engine_apply_queues(f->e, &left, 1, STR(""), &err), DLQ_OK);
+	queue_config_unref(left);
+	for (int round = 0; round < 4; round++) {
+		static const char *const urls[] = {"http://a/", "http://b/", "", "http://c/"};
+		if (round == 3) {
+			engine_close(f->e);
+			fix_open(f);
+		}
+		assert_int_equal(engine_apply_queues(f->e, NULL, 0, str_of(urls[round]), &err), DLQ_OK);
+		assert_int_equal(fix_queue(f, "put", "{}"), DLQ_OK); /* a change meanwhile keeps it */
+		for (int i = 0; i < 5; i++) {
+			const struct equeue *q = equeue_find(f->e, str_of(queues[i].name));
+			assert_true(str_eqz(q->config->on_dead_letter, queues[i].follows ? urls[round] : i == 2 ? "http://own/" : ""));
+		}
+	}
+	fix_make_dead(f, "none", 1, id);
+	assert_int_equal(notices_due(f, &notice, &next), 0);
+	fix_make_dead(f, "put", 1, id);
+	assert_int_equal(notices_due(f, &notice, &next), 1);
+	fix_free(f);
+}
+
 /* ---- tokens ---- */
 
 static void test_tokens(void **state)
@@ -297,17 +334,73 @@ static void test_tokens(void **state)
 	assert_int_equal(again.code, DLQ_CONFLICT);
 	clock_advance(f->clock, 1000);
 	assert_int_equal(engine_token_check(f->e, bob, ROLE_VIEWER, STR("orders"), &info, &err), DLQ_UNAUTHENTICATED);
-	/* The table survives a restart; a revoked admin makes room for a new one. */
-	engine_close(f->e);
-	fix_open(f);
-	struct engine_op revoke = {.type = OP_TOKEN_REVOKE};
-	revoke.u.token_revoke.name = STR("admin");
-	engine_call(f->e, &revoke);
-	assert_int_equal(revoke.code, DLQ_OK);
-	assert_int_equal(engine_bootstrap_token(f->e, &created, &err), DLQ_OK);
-	assert_true(created);
 	engine_op_release(&add);
 	engine_op_release(&again);
+	fix_free(f);
+}
+
+static void admin_add(struct fix *f, const char *name, enum role role, struct str queues, int64_t ttl_ms)
+{
+	struct engine_op add = {.type = OP_TOKEN_ADD, .operator= STR("admin")};
+	add.u.token_add.name = str_of(name);
+	add.u.token_add.role = role;
+	add.u.token_add.queues = queues;
+	add.u.token_add.ttl_ms = ttl_ms;
+	engine_call(f->e, &add);
+	assert_int_equal(add.code, DLQ_OK);
+	engine_op_release(&add);
+}
+
+static enum dlq_code token_revoke(struct fix *f, const char *name)
+{
+	struct engine_op op = {.type = OP_TOKEN_REVOKE};
+	op.u.token_revoke.name = str_of(name);
+	engine_call(f->e, &op);
+	if (op.code == DLQ_CONFLICT)
+		assert_non_null(strstr(op.err.detail, "dlq token create"));
+	engine_op_release(&op);
+	return op.code;
+}
+
+/* One admin stays, whoever revokes; one that is limited, expired or no admin does not count. */
+static void test_last_admin(void **state)
+{
+	(void)state;
+	struct fix *f = fix_new(&(struct engine_options){.single_step = true});
+	struct dlq_err err = {0};
+	bool created;
+	assert_int_equal(engine_bootstrap_token(f->e, &created, &err), DLQ_OK);
+	assert_int_equal(token_revoke(f, "admin"), DLQ_CONFLICT);
+	admin_add(f, "op", ROLE_OPERATOR, STR(""), 0);
+	admin_add(f, "team", ROLE_ADMIN, STR("[\"team-*\"]"), 0);
+	admin_add(f, "short", ROLE_ADMIN, STR(""), 1000);
+	clock_advance(f->clock, 1000);
+	assert_int_equal(token_revoke(f, "admin"), DLQ_CONFLICT);
+	assert_int_equal(token_revoke(f, "short"), DLQ_OK);
+	assert_int_equal(token_revoke(f, "team"), DLQ_OK);
+	assert_int_equal(token_revoke(f, "nobody"), DLQ_NOT_FOUND);
+	/* Two at the same moment, in one batch: one wins. */
+	admin_add(f, "second", ROLE_ADMIN, STR(""), 60000);
+	struct engine_op a = {.type = OP_TOKEN_REVOKE, .port = &f->in.port}, b = a;
+	a.u.token_revoke.name = STR("admin");
+	b.u.token_revoke.name = STR("second");
+	a.next = &b;
+	engine_submit(f->e, &a);
+	engine_step(f->e);
+	assert_ptr_equal(inbox_try(&f->in), &a);
+	assert_ptr_equal(inbox_try(&f->in), &b);
+	assert_int_equal(a.code, DLQ_OK);
+	assert_int_equal(b.code, DLQ_CONFLICT);
+	engine_op_release(&a);
+	engine_op_release(&b);
+	/* The table survives a restart; when the last one has expired, a start makes a new one. */
+	engine_close(f->e);
+	fix_open(f);
+	assert_int_equal(token_revoke(f, "second"), DLQ_CONFLICT);
+	clock_advance(f->clock, 60000);
+	assert_int_equal(engine_bootstrap_token(f->e, &created, &err), DLQ_OK);
+	assert_true(created);
+	assert_int_equal(token_revoke(f, "admin"), DLQ_CONFLICT); /* the name of a revoked one is free */
 	fix_free(f);
 }
 
@@ -316,7 +409,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_redrive_refusals), cmocka_unit_test(test_redrive_control),
 	    cmocka_unit_test(test_file_queues),
-	    cmocka_unit_test(test_notices),          cmocka_unit_test(test_tokens),
+	    cmocka_unit_test(test_notices),          cmocka_unit_test(test_default_on_dead_letter),
+	    cmocka_unit_test(test_tokens),           cmocka_unit_test(test_last_admin),
 	    cmocka_unit_test(test_delete_under_a_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

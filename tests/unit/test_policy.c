@@ -107,7 +107,8 @@ static void check_round_trip(struct queue_config *q)
 	char *again = config_text(back);
 	assert_string_equal(text, again);
 	assert_true(str_eq(q->name, back->name));
-	assert_true(str_eq(q->on_dead_letter, back->on_dead_letter));
+	assert_int_equal(q->on_dead_letter_default, back->on_dead_letter_default);
+	assert_true(str_eq(q->on_dead_letter_default ? STR("http://other/default") : q->on_dead_letter, back->on_dead_letter));
 	assert_true(str_eq(q->push_url, back->push_url));
 	assert_int_equal(q->ordered, back->ordered);
 	const struct policy *p = &q->policy, *o = &back->policy;
@@ -166,7 +167,7 @@ static void test_round_trip(void **state)
 	struct queue_config *q = config_of("{}", &err);
 	char *text = config_text(q);
 	assert_string_equal(text, "{\"name\":\"q\",\"ordered\":false,\"dedup_window\":\"10m\",\"max_messages\":0,\"max_bytes\":0,"
-	                          "\"max_in_flight\":10000,\"push\":\"\",\"concurrency\":16,\"push_timeout\":\"30s\",\"on_dead_letter\":\"\","
+	                          "\"max_in_flight\":10000,\"push\":\"\",\"concurrency\":16,\"push_timeout\":\"30s\",\"on_dead_letter\":null,"
 	                          "\"policy\":{\"max_attempts\":5,\"backoff\":[\"1m\",\"5m\",\"15m\",\"1h\"],\"jitter\":\"none\","
 	                          "\"visibility_timeout\":\"30s\",\"crash_limit\":3,\"ttl\":\"0s\",\"retention\":\"30d\",\"max_redrives\":3,"
 	                          "\"classify\":[]}}");
@@ -281,6 +282,12 @@ static void test_names(void **state)
 	d = json_of(&a, "{\"on_dead_letter\": \"\"}", &err); /* an empty one overrides the server's */
 	assert_int_equal(queue_config_parse(d, STR("x"), STR("http://h/"), &q, &err), DLQ_OK);
 	assert_int_equal(q->on_dead_letter.n, 0);
+	assert_false(q->on_dead_letter_default);
+	queue_config_unref(q);
+	d = json_of(&a, "{\"on_dead_letter\": null}", &err);
+	assert_int_equal(queue_config_parse(d, STR("x"), STR("http://h/"), &q, &err), DLQ_OK);
+	assert_str(q->on_dead_letter, "http://h/");
+	assert_true(q->on_dead_letter_default);
 	queue_config_unref(q);
 	arena_release(&a);
 }

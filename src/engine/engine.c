@@ -247,7 +247,8 @@ int64_t engine_step(struct engine *e)
 		did = readers_once(e) || did;
 		did = scan_once(e) || did;
 	} while (did);
-	return writer_next_wake(e);
+	int64_t at = writer_next_wake(e), plan = scan_next_wake(e);
+	return plan < at ? plan : at;
 }
 
 /* ---- open and close ---- */
@@ -342,6 +343,7 @@ enum dlq_code engine_open(const struct engine_options *o, struct engine **out, s
 	e->probe_at = NEVER;
 	e->redrives_reload = true;
 	e->sweep_due = true;
+	e->redrive_step = REDRIVE_STEP / 4;
 	e->nonces = mem_array(RECEIVE_MAX, sizeof(*e->nonces));
 	e->claimed = mem_array(RECEIVE_MAX, sizeof(*e->claimed));
 	e->seqs = mem_array(REDRIVE_STEP, sizeof(*e->seqs));

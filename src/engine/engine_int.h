@@ -133,6 +133,7 @@ struct engine {
 	struct redrive_run *runs; /* one for each of redrives */
 	int n_runs;
 	int redrive_turn;
+	int redrive_step;      /* members moved by one batch: as many as keep it short */
 	struct redrive_error redrive_errors[REDRIVE_ERRORS];
 	int next_redrive_error;
 	struct arena scratch;
@@ -311,6 +312,7 @@ void scan_submit(struct engine *e, struct engine_op *op); /* any thread */
 /* Whether an operation of the writer's has to be looked at by the scan thread first. */
 bool scan_first(const struct engine_op *op);
 void scan_plans_publish(struct engine *e);                /* writer, after a commit */
+int64_t scan_next_wake(struct engine *e);                 /* single_step: when a plan goes on; NEVER: none does */
 bool scan_once(struct engine *e);                         /* without the thread: does all that waits */
 void scan_stop(struct engine *e);
 void scan_free(struct engine *e);                         /* takes one that was never made */

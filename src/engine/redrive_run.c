@@ -12,6 +12,9 @@
 #include "engine/engine_int.h"
 
 #define ERROR_TEXT_MAX 200
+#define STEP_LONG_US 6000 /* whoever comes meanwhile waits so long */
+#define STEP_SHORT_US 2000
+#define STEP_MIN 20
 #define LEDGER_LOOK 1000 /* lines of the ledger looked at for an example of the failure */
 
 static bool guarded(const struct store_redrive *r)
@@ -400,6 +403,14 @@ static enum dlq_code sweep(struct engine *e, struct batch *b, struct dlq_err *er
 	return c;
 }
 
+static void step_adapt(struct engine *e, int64_t us)
+{
+	if (us > STEP_LONG_US && e->redrive_step > STEP_MIN)
+		e->redrive_step /= 2;
+	else if (us < STEP_SHORT_US && e->redrive_step <= REDRIVE_STEP / 2)
+		e->redrive_step *= 2;
+}
+
 /* A bounded part of the running redrives, shared fairly; the next batch goes on. */
 enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *err)
 {
@@ -419,16 +430,18 @@ enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *e
 		c = batch_tx(e, b, err);
 	if (!due)
 		return c;
-	int share = REDRIVE_STEP / due > 10 ? REDRIVE_STEP / due : 10;
+	int64_t from = clock_mono_us(e->clock);
+	int most = e->redrive_step / 10, share = e->redrive_step / due > 10 ? e->redrive_step / due : 10;
 	n = e->n_redrives;
-	for (int k = 0, moved = 0; k < n && moved < REDRIVE_STEP / 10 && !c; k++) {
+	for (int k = 0, moved = 0; k < n && moved < most && !c; k++) {
 		int i = (e->redrive_turn + k) % n; /* who is left out now comes first in the next turn */
 		if (i >= e->n_redrives || next_of(e, i, b->now) > b->now)
 			continue;
 		c = move(e, b, i, share, err);
 		moved++;
 	}
-	e->redrive_turn = n ? (e->redrive_turn + REDRIVE_STEP / 10) % n : 0;
+	e->redrive_turn = n ? (e->redrive_turn + most) % n : 0;
+	step_adapt(e, clock_mono_us(e->clock) - from);
 	return c;
 }
 

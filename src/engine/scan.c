@@ -174,6 +174,15 @@ static void *scan_main(void *p)
 	}
 }
 
+int64_t scan_next_wake(struct engine *e)
+{
+	struct scanner *s = e->scan;
+	pthread_mutex_lock(&s->lock);
+	int64_t at = s->n_plans && !s->stop ? s->plan_at : NEVER;
+	pthread_mutex_unlock(&s->lock);
+	return at;
+}
+
 bool scan_once(struct engine *e)
 {
 	bool did = false;

@@ -90,7 +90,9 @@ static void check_job(struct sim *s, const char *id, enum redrive_state state, i
 	call(s, &op, -1);
 	CHECK(s, !op.code, "%s", op.err.detail);
 	const struct store_redrive *r = &op.u.read_redrive.out;
-	CHECK(s, r->state == state, "state %s: " STR_FMT, redrive_state_name(r->state), STR_ARG(r->halted_why));
+	CHECK(s, r->state == state, "%s " STR_FMT " is %s: " STR_FMT " (plan_next %" PRId64 ", total %" PRId64 ", sent %" PRId64
+	      ", skipped %" PRId64 ")", redrive_action_name(r->action), STR_ARG(r->plan), redrive_state_name(r->state), STR_ARG(r->halted_why), r->plan_next,
+	      r->total, r->sent, r->skipped);
 	CHECK(s, r->total == total && r->sent == sent, "%s, " STR_FMT ": looked at %" PRId64 ", total %" PRId64 " and sent %" PRId64
 	      ", the model says %d and %d", redrive_action_name(r->action), STR_ARG(r->plan), r->looked, r->total, r->sent, total, sent);
 	CHECK(s, r->total == r->sent + r->skipped + r->cancelled, "%" PRId64 " are not %" PRId64 " + %" PRId64 " + %" PRId64, r->total, r->sent,
@@ -143,6 +145,7 @@ void do_planned(struct sim *s)
 		job_learn(s);
 		m_tick(s);
 	}
+	engine_step(s->e);
 	for (int i = 0; i < s->n; i++) {
 		s->m[i].chosen = s->m[i].chosen && takes(&p, &s->m[i]);
 		p.total += s->m[i].chosen;

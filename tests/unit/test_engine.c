@@ -371,6 +371,7 @@ static void test_redrive_over_full(void **state)
 	assert_int_equal(fix_queue(f, "q", "{}"), DLQ_OK);
 	fix_make_dead(f, "q", n, id);
 	faults_into(f->e);
+	f->e->redrive_step = REDRIVE_STEP;
 	struct engine_op op = {.type = OP_REDRIVE, .queue = STR("q"), .port = &f->in.port};
 	op.u.redrive.reason = STR("mended");
 	engine_submit(f->e, &op);

@@ -546,6 +546,44 @@ static void test_preview(void **state)
 	fix_free(f);
 }
 
+/* On the threads: several plans at once, with previews between their steps. */
+static void test_threads(void **state)
+{
+	(void)state;
+	enum { JOBS = 3, EACH = 600 };
+	struct fix *f = fix_new(&(struct engine_options){.jq_item_ms = 5000});
+	char id[JOBS][ULID_LEN + 1], queue[JOBS][8];
+	for (int i = 0; i < JOBS; i++) {
+		snprintf(queue[i], sizeof(queue[i]), "q%d", i);
+		assert_int_equal(fix_queue(f, queue[i], PLAIN), DLQ_OK);
+		fill(f, queue[i], EACH);
+	}
+	for (int i = 0; i < JOBS; i++) {
+		struct engine_op op = redrive_op(queue[i]);
+		op.u.redrive.edit.program = STR(".n += 1");
+		assert_int_equal(run(f, &op, id[i]), DLQ_OK);
+	}
+	struct engine_op scan = preview_op("q0", ".n = 1", 5);
+	for (int i = 0; i < JOBS;) {
+		struct store_redrive r = job_read(f, id[i], NULL);
+		assert_true(r.state == REDRIVE_RUNNING || r.state == REDRIVE_DONE);
+		assert_true(!r.plan_next || !r.sent); /* nothing goes back before all were looked at */
+		scan.u.preview.before_no = 0;
+		engine_call(f->e, &scan);
+		assert_int_equal(scan.code, DLQ_OK);
+		engine_op_release(&scan);
+		i += r.state == REDRIVE_DONE;
+	}
+	for (int i = 0; i < JOBS; i++) {
+		struct store_redrive r = job_read(f, id[i], NULL);
+		assert_int_equal(r.total, EACH);
+		assert_int_equal(r.changed, EACH - EACH / 4);
+		balanced(&r);
+		assert_int_equal(fix_counts(f, queue[i]).ready, EACH - EACH / 4);
+	}
+	fix_free(f);
+}
+
 /* ---- the plan as JSON ---- */
 
 static void test_json(void **state)
@@ -622,7 +660,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_filter),  cmocka_unit_test(test_edit),    cmocka_unit_test(test_edit_twice), cmocka_unit_test(test_headers_of_one),
 	    cmocka_unit_test(test_destination), cmocka_unit_test(test_halts), cmocka_unit_test(test_refused), cmocka_unit_test(test_limit),
 	    cmocka_unit_test(test_restart), cmocka_unit_test(test_pause),   cmocka_unit_test(test_preview),    cmocka_unit_test(test_json),
-	    cmocka_unit_test(test_headers),
+	    cmocka_unit_test(test_headers), cmocka_unit_test(test_threads),
 	};
 	int child = fix_jq_child(argc, argv);
 	return child >= 0 ? child : cmocka_run_group_tests(tests, NULL, NULL);

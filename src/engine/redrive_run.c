@@ -15,6 +15,9 @@
 #define STEP_LONG_US 6000 /* whoever comes meanwhile waits so long */
 #define STEP_SHORT_US 2000
 #define STEP_MIN 20
+#define STEP_BESIDE 10    /* in a batch of callers: their commit pays for it */
+#define YIELD_MS 3        /* after the last caller so long nothing is moved without one: the next is on its way */
+#define BESIDE_US 50000   /* callers who were here so lately come again: each waits for a step */
 #define LEDGER_LOOK 1000 /* lines of the ledger looked at for an example of the failure */
 
 static bool guarded(const struct store_redrive *r)
@@ -363,7 +366,7 @@ int64_t redrives_next(const struct engine *e)
 		int64_t t = next_of(e, i, 0);
 		at = t < at ? t : at;
 	}
-	return at;
+	return at < e->redrive_yield ? e->redrive_yield : at;
 }
 
 /* Guarded redrives are judged by the outcomes of this very batch: their rows are read again. */
@@ -403,6 +406,17 @@ static enum dlq_code sweep(struct engine *e, struct batch *b, struct dlq_err *er
 	return c;
 }
 
+/* How many members this batch moves; 0: none, a caller is expected. */
+static int step_size(const struct engine *e, const struct batch *b, int64_t now_us)
+{
+	if (e->o.single_step)
+		return e->redrive_step;
+	if (b->ops)
+		return STEP_BESIDE;
+	int64_t quiet = now_us - e->worked_us;
+	return quiet < YIELD_MS * 1000 ? 0 : quiet < BESIDE_US ? STEP_MIN : e->redrive_step;
+}
+
 static void step_adapt(struct engine *e, int64_t us)
 {
 	if (us > STEP_LONG_US && e->redrive_step > STEP_MIN)
@@ -431,7 +445,12 @@ enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *e
 	if (!due)
 		return c;
 	int64_t from = clock_mono_us(e->clock);
-	int most = e->redrive_step / 10, share = e->redrive_step / due > 10 ? e->redrive_step / due : 10;
+	int step = step_size(e, b, from);
+	if (!step) {
+		e->redrive_yield = b->now + YIELD_MS;
+		return c;
+	}
+	int most = step / 10, share = step / due > 10 ? step / due : 10;
 	n = e->n_redrives;
 	for (int k = 0, moved = 0; k < n && moved < most && !c; k++) {
 		int i = (e->redrive_turn + k) % n; /* who is left out now comes first in the next turn */
@@ -441,7 +460,8 @@ enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *e
 		moved++;
 	}
 	e->redrive_turn = n ? (e->redrive_turn + most) % n : 0;
-	step_adapt(e, clock_mono_us(e->clock) - from);
+	if (step == e->redrive_step)
+		step_adapt(e, clock_mono_us(e->clock) - from);
 	return c;
 }
 

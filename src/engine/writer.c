@@ -252,9 +252,11 @@ static void expire_parked(struct engine *e, struct batch *b)
 
 static enum dlq_code apply_work(struct engine *e, struct batch *b, struct dlq_err *err)
 {
+	int64_t now_us = e->work_head ? clock_mono_us(e->clock) : 0;
 	while (e->work_head && b->ops < e->o.batch_max && b->bytes < BATCH_BYTES_MAX && !b->after) {
 		struct engine_op *op = work_pop(e);
 		b->ops++;
+		e->worked_us = now_us;
 		b->bytes += op->cost;
 		b->kept = false;
 		enum dlq_code c = apply(e, b, op);

@@ -4,7 +4,7 @@
 #define SCAN_ROWS 10000
 #define SCAN_BYTES (INT64_C(8) << 20)
 #define SCAN_US 1000000
-#define NARROW_ROWS 5000 /* how far the rows of an index are counted to choose one */
+#define NARROW_ROWS 1000 /* how far the rows of an index are counted to choose one */
 
 /* The keys to look at, newest first: of one statement, of one for each part of the headers, or of a walk over groups or queues. */
 struct keys {

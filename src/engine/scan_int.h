@@ -27,6 +27,7 @@
 struct jq_slot {
 	struct jq *jq;
 	int64_t used_us, busy_us;
+	int64_t turn; /* when it was given out last, in uses: the one with the lowest makes room */
 	int batch;
 };
 
@@ -51,7 +52,8 @@ struct scanner {
 	int n_plans, cap_plans;
 	bool pick_busy; /* `pick` is the writer's */
 	/* the scan thread */
-	struct jq_slot slots[4];
+	struct jq_slot slots[4]; /* a step uses at most two */
+	int64_t jq_turn;
 	int64_t last_plan;   /* the redrive that had the last step */
 	int64_t plan_at;     /* schedule time: no step before */
 	bool plan_turn;

@@ -25,10 +25,11 @@ enum dlq_code scan_jq(struct scanner *s, enum jq_kind kind, struct str program, 
 			slot_close(at);
 		if (at->jq && jq_is(at->jq, kind, program)) {
 			at->used_us = clock_mono_us(s->e->clock);
+			at->turn = ++s->jq_turn;
 			*out = at;
 			return DLQ_OK;
 		}
-		if (!at->jq || (slot->jq && at->used_us < slot->used_us))
+		if (!at->jq || (slot->jq && at->turn < slot->turn))
 			slot = at;
 	}
 	slot_close(slot);
@@ -37,6 +38,7 @@ enum dlq_code scan_jq(struct scanner *s, enum jq_kind kind, struct str program, 
 		return c;
 	slot->used_us = clock_mono_us(s->e->clock);
 	slot->batch = BATCH_FIRST;
+	slot->turn = ++s->jq_turn;
 	*out = slot;
 	return DLQ_OK;
 }

@@ -32,6 +32,7 @@ bool is_held(struct sim *s, const struct mmsg *m)
 void m_die(struct sim *s, struct mmsg *m)
 {
 	m->where = DEAD;
+	m->home = m->queue;
 	m->redriving = false;
 	m->dead_once = true;
 	s->job.failed += m->counted;

@@ -28,11 +28,14 @@
 #define MAX_IN_FLIGHT 20
 
 #define ORDERED 1 /* the queue that is */
+#define PLAIN 0   /* the others: messages can be moved between them */
+#define LAST 2
 
 enum where { WAITING, LEASED, DONE, DEAD, DISCARDED, GIVEN, ARCHIVED }; /* GIVEN: given up, in the store still */
 
 struct mmsg {
 	int queue, key; /* key -1: none */
+	int home, first; /* the queue of its dead letter; the one it was sent to */
 	int64_t seq;
 	char id[24], body[40], now_body[40];
 	char dlq_id[ULID_LEN + 1], receipt[RECEIPT_LEN + 1];
@@ -74,7 +77,7 @@ struct sim {
 	bool paused[QUEUES];
 	int64_t sent[QUEUES], done[QUEUES], failed[QUEUES], died[QUEUES], discarded[QUEUES], archived[QUEUES],
 	    duplicates[QUEUES];
-	int64_t redriven, restarts, jobs, halts, jobs_done, plans, planned[ACTION_COUNT], given;
+	int64_t redriven, restarts, jobs, halts, jobs_done, plans, planned[ACTION_COUNT], given, moved;
 	int64_t failures[QUEUES][GROUPS], deaths[QUEUES][GROUPS];
 	struct mjob job;
 	struct mmsg *m;

@@ -6,6 +6,7 @@
 struct mplan {
 	int queue, third;
 	bool no_key;            /* in the ordered queue the order of restoring would matter */
+	int to;                 /* the destination, -1: each its own */
 	enum redrive_action action;
 	enum { EDIT_NONE, EDIT_HEADER, EDIT_JQ, EDIT_FAILS, EDITS } edit;
 	char where[100];
@@ -45,6 +46,8 @@ static void apply(struct sim *s, const struct mplan *p, struct mmsg *m)
 		break;
 	default:
 		m_redrive(s, m);
+		m->queue = p->to >= 0 ? p->to : m->queue;
+		s->moved += p->to >= 0;
 		if (p->edit != EDIT_JQ)
 			break;
 		memcpy(m->now_body, m->body, sizeof(m->body)); /* from the original */
@@ -60,6 +63,7 @@ static void plan_op(const struct mplan *p, struct engine_op *op)
 	op->u.redrive.reason = STR("chosen");
 	op->u.redrive.sel.filtered = true;
 	op->u.redrive.sel.filter.state = op->u.redrive.sel.filter.reason = -1;
+	op->u.redrive.to = str_of(p->to >= 0 ? queue_names[p->to] : "");
 	op->u.redrive.sel.where = str_of(p->where);
 	op->u.redrive.edit.set = &mended;
 	op->u.redrive.edit.n_set = p->edit == EDIT_HEADER;
@@ -113,13 +117,15 @@ static void cancel(struct sim *s, const char *id)
 void do_planned(struct sim *s)
 {
 	static const enum redrive_action actions[] = {ACTION_REDRIVE, ACTION_REDRIVE, ACTION_DISCARD, ACTION_ARCHIVE, ACTION_RESTORE, ACTION_RESTORE};
-	struct mplan p = {.queue = below(s, QUEUES), .third = below(s, 3), .action = actions[below(s, (int)ARRAY_LEN(actions))]};
+	struct mplan p = {.queue = below(s, QUEUES), .third = below(s, 3), .action = actions[below(s, (int)ARRAY_LEN(actions))], .to = -1};
 	struct engine_op op;
 	char id[ULID_LEN + 1];
 	int how = below(s, 5), any = 0;
 	p.no_key = p.action == ACTION_RESTORE && p.queue == ORDERED;
 	if (p.action == ACTION_REDRIVE)
 		p.edit = below(s, EDITS);
+	if (p.action == ACTION_REDRIVE && p.queue != ORDERED && below(s, 2))
+		p.to = PLAIN + LAST - p.queue;
 	snprintf(p.where, sizeof(p.where), "(.id[2:] | tonumber) %% 3 == %d%s", p.third, p.no_key ? " and (has(\"key\") | not)" : "");
 	for (int i = 0; i < s->n; i++) {
 		s->m[i].chosen = takes(&p, &s->m[i]);

@@ -20,7 +20,7 @@
 
 /* Over all runs: a simulation in which something never happens proves nothing about it. */
 static struct {
-	int64_t sent, done, failed, died, discarded, archived, duplicates, redriven, restarts, jobs, halts, jobs_done, plans, planned[ACTION_COUNT], given;
+	int64_t sent, done, failed, died, discarded, archived, duplicates, redriven, restarts, jobs, halts, jobs_done, plans, planned[ACTION_COUNT], given, moved;
 } seen;
 
 /* ---- the engine and the checks ---- */
@@ -44,6 +44,9 @@ static void check_counts(struct sim *s)
 		int64_t maybe = 0;
 		for (int i = 0; i < s->n; i++) {
 			struct mmsg *m = &s->m[i];
+			want.redriving += m->home == q && m->redriving && (m->where == WAITING || m->where == LEASED);
+			/* One that succeeded after its redrive leaves within a minute of the end of retention. */
+			maybe += m->home == q && m->where == DONE && m->dead_once && m->retention <= now(s);
 			if (m->queue != q)
 				continue;
 			bool held = m->where == WAITING && is_held(s, m);
@@ -51,11 +54,8 @@ static void check_counts(struct sim *s)
 			want.held += held;
 			want.leased += m->where == LEASED;
 			want.dead += m->where == DEAD;
-			want.redriving += m->redriving && (m->where == WAITING || m->where == LEASED);
 			want.bytes += m->where <= LEASED ? (int64_t)strlen(m->body) : 0;
 			want.retrying += m->where == WAITING && !held && m->attempts > 0;
-			/* One that succeeded after its redrive leaves within a minute of the end of retention. */
-			maybe += m->where == DONE && m->dead_once && m->retention <= now(s);
 		}
 		struct engine_op op = {.type = OP_READ_QUEUE};
 		call(s, &op, q);
@@ -151,7 +151,8 @@ static void do_send(struct sim *s)
 		return;
 	struct mmsg *m = &s->m[s->n], *again = s->n && below(s, 10) == 0 ? &s->m[below(s, s->n)] : NULL;
 	*m = (struct mmsg){
-	    .queue = again ? again->queue : below(s, QUEUES), .key = below(s, KEYS + 1) - 1, .where = WAITING, .group = -1};
+	    .queue = again ? again->first : below(s, QUEUES), .key = below(s, KEYS + 1) - 1, .where = WAITING, .group = -1};
+	m->home = m->first = m->queue;
 	snprintf(m->id, sizeof(m->id), "%s", again ? again->id : "");
 	if (!again)
 		snprintf(m->id, sizeof(m->id), "m-%d", s->n);
@@ -172,7 +173,7 @@ static void do_send(struct sim *s)
 	/* The window is a promise while it lasts; the sweep after it may come late. */
 	int64_t until = 0;
 	for (int i = 0; i < s->n; i++)
-		if (s->m[i].queue == m->queue && !strcmp(s->m[i].id, m->id) && s->m[i].dedup_until > until)
+		if (s->m[i].first == m->queue && !strcmp(s->m[i].id, m->id) && s->m[i].dedup_until > until)
 			until = s->m[i].dedup_until;
 	CHECK(s, item.duplicate || until <= now(s), "%s was stored twice within its window", m->id);
 	CHECK(s, !item.duplicate || again, "%s is new and was called a duplicate", m->id);
@@ -445,7 +446,7 @@ static void step(struct sim *s)
 	    {"send", 30, do_send},      {"receive", 25, do_receive},        {"settle", 35, do_settle},
 	    {"clock", 15, do_clock},    {"redrive", 3, do_redrive},         {"discard", 2, do_discard},
 	    {"extend", 3, do_extend},   {"bad receipt", 3, do_bad_receipt}, {"pause", 1, do_pause},
-	    {"restart", 1, do_restart}, {"guarded", 4, do_guarded},         {"planned", 2, do_planned},
+	    {"restart", 1, do_restart}, {"guarded", 4, do_guarded},         {"planned", 5, do_planned},
 	};
 	int total = 0, at;
 	for (size_t i = 0; i < ARRAY_LEN(steps); i++)
@@ -584,6 +585,7 @@ static void run(uint64_t seed, int steps)
 	seen.jobs_done += s.jobs_done;
 	seen.plans += s.plans;
 	seen.given += s.given;
+	seen.moved += s.moved;
 	for (int i = 0; i < ACTION_COUNT; i++)
 		seen.planned[i] += s.planned[i];
 	engine_close(s.e);
@@ -605,16 +607,16 @@ static void test_model(void **state)
 		run(i, n);
 	printf("sent %" PRId64 ", done %" PRId64 ", failed %" PRId64 ", died %" PRId64 ", redriven %" PRId64
 	       ", discarded %" PRId64 ", archived %" PRId64 ", duplicates %" PRId64 ", restarts %" PRId64
-	       ", guarded redrives %" PRId64 ", halted %" PRId64 ", done %" PRId64 ", given up %" PRId64 ", plans %" PRId64
+	       ", guarded redrives %" PRId64 ", halted %" PRId64 ", done %" PRId64 ", given up %" PRId64 ", moved %" PRId64 ", plans %" PRId64
 	       " (put back %" PRId64 ", discarded %" PRId64 ", archived %" PRId64 ", restored %" PRId64 ")\n",
 	       seen.sent, seen.done, seen.failed, seen.died, seen.redriven, seen.discarded, seen.archived,
-	       seen.duplicates, seen.restarts, seen.jobs, seen.halts, seen.jobs_done, seen.given, seen.plans, seen.planned[ACTION_REDRIVE],
+	       seen.duplicates, seen.restarts, seen.jobs, seen.halts, seen.jobs_done, seen.given, seen.moved, seen.plans, seen.planned[ACTION_REDRIVE],
 	       seen.planned[ACTION_DISCARD], seen.planned[ACTION_ARCHIVE], seen.planned[ACTION_RESTORE]);
 	for (int i = 0; i < ACTION_COUNT; i++)
 		assert_true(seen.planned[i] > 0);
 	assert_true(seen.sent && seen.done && seen.failed && seen.died && seen.redriven && seen.discarded &&
 	            seen.archived && seen.duplicates && seen.restarts && seen.jobs && seen.halts &&
-	            seen.jobs_done && seen.given && seen.plans);
+	            seen.jobs_done && seen.given && seen.plans && seen.moved);
 }
 
 int main(int argc, char **argv)

@@ -6,7 +6,8 @@
 #include "lib_faultvfs.h"
 #include "lib_store.h"
 
-enum { STEPS = 4, PER_STEP = 40 };
+/* A commit is few calls, as its frames go out together: enough of them to fail in many places. */
+enum { STEPS = 10, PER_STEP = 40 };
 
 struct run {
 	struct world w;

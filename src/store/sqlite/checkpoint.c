@@ -57,7 +57,7 @@ static void *thread_main(void *arg)
 bool checkpoint_start(struct sq_store *s)
 {
 	sqlite3_wal_hook(s->w.db, wal_hook, s);
-	conn_open(&s->ck, s->path, SQLITE_OPEN_READWRITE);
+	conn_open(&s->ck, s->path, SQLITE_OPEN_READWRITE, NULL);
 	conn_exec(&s->ck, s->no_sync ? "PRAGMA synchronous=OFF" : "PRAGMA synchronous=FULL");
 	conn_exec(&s->ck, "PRAGMA cache_size=-64; PRAGMA wal_autocheckpoint=0");
 	/* Makes it see the WAL: a connection that has never read takes nothing back. */

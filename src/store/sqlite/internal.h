@@ -42,7 +42,7 @@ struct conn {
 };
 
 /* ---- sql.c ---- */
-enum dlq_code conn_open(struct conn *c, const char *path, int flags);
+enum dlq_code conn_open(struct conn *c, const char *path, int flags, const char *vfs); /* vfs: NULL for the default */
 void conn_close(struct conn *c);
 bool conn_exec(struct conn *c, const char *sql);
 void conn_fault(struct conn *c, int rc);
@@ -202,6 +202,11 @@ void checkpoint_stop(struct sq_store *s);
 void checkpoint_after_commit(struct sq_store *s);
 void sq_maintain(struct store *s);
 void wal_gate_wait(struct sq_store *s); /* readers, before a read transaction */
+
+/* walbuf.c */
+#define WALBUF_VFS "dlq-walbuf"
+void walbuf_register(void); /* once per process */
+bool walbuf_fits(struct conn *c);
 
 /* heap.c */
 void heap_push(struct lease_heap *h, int64_t until, int64_t seq);

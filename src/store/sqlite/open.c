@@ -17,6 +17,7 @@ static void configure_once(void)
 {
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
+	walbuf_register();
 }
 
 static enum dlq_code folder_make(const char *dir, struct dlq_err *err)
@@ -149,6 +150,16 @@ static enum dlq_code file_make(const char *path, struct dlq_err *err)
 	return DLQ_OK;
 }
 
+/* Without a sync there is no moment at which gathered frames must be out: then each goes by itself. */
+static void writer_open(struct sq_store *s)
+{
+	conn_open(&s->w, s->path, SQLITE_OPEN_READWRITE, s->no_sync ? NULL : WALBUF_VFS);
+	if (s->no_sync || s->w.rc || walbuf_fits(&s->w))
+		return;
+	conn_close(&s->w);
+	conn_open(&s->w, s->path, SQLITE_OPEN_READWRITE, NULL);
+}
+
 static enum dlq_code database_open(struct sq_store *s, const struct store_options *o, struct dlq_err *err)
 {
 	char pragmas[400];
@@ -161,7 +172,7 @@ static enum dlq_code database_open(struct sq_store *s, const struct store_option
 	    "PRAGMA synchronous=%s; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=0; PRAGMA secure_delete=OFF;"
 	    "PRAGMA foreign_keys=OFF; PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-%lld",
 	    o->no_sync ? "OFF" : "FULL", (long long)((o->cache_bytes > 0 ? o->cache_bytes : CACHE_DEFAULT) / 1024));
-	conn_open(&s->w, s->path, SQLITE_OPEN_READWRITE);
+	writer_open(s);
 	conn_exec(&s->w, "PRAGMA page_size=4096");
 	c = format_check(s, &version, err);
 	if (c)

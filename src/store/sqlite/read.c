@@ -27,7 +27,7 @@ enum dlq_code sq_reader_open(struct store *store, struct store_reader **out, str
 	struct sq_reader *r = mem_alloc(sizeof(*r));
 	r->base.ops = store->ops;
 	r->store = s;
-	conn_open(&r->c, s->path, SQLITE_OPEN_READONLY);
+	conn_open(&r->c, s->path, SQLITE_OPEN_READONLY, NULL);
 	conn_exec(&r->c, "PRAGMA cache_size=-4096; PRAGMA temp_store=MEMORY; PRAGMA query_only=ON");
 	enum dlq_code c = conn_code(&r->c, err);
 	if (c) {

@@ -9,9 +9,9 @@ static const char *const texts[] = {
 #undef X
 };
 
-enum dlq_code conn_open(struct conn *c, const char *path, int flags)
+enum dlq_code conn_open(struct conn *c, const char *path, int flags, const char *vfs)
 {
-	int rc = sqlite3_open_v2(path, &c->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+	int rc = sqlite3_open_v2(path, &c->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, vfs);
 	if (rc)
 		conn_fault(c, rc);
 	else

@@ -135,6 +135,7 @@ struct engine {
 	int redrive_turn;
 	int redrive_step;      /* members moved by one batch: as many as keep it short */
 	int64_t redrive_yield; /* schedule time: callers come first until then */
+	int64_t beside_us;     /* when members were last moved in a batch of callers */
 	int64_t worked_us;     /* when a caller's operation was last applied */
 	struct redrive_error redrive_errors[REDRIVE_ERRORS];
 	int next_redrive_error;

@@ -15,7 +15,8 @@
 #define STEP_LONG_US 6000 /* whoever comes meanwhile waits so long */
 #define STEP_SHORT_US 2000
 #define STEP_MIN 20
-#define STEP_BESIDE 10    /* in a batch of callers: their commit pays for it */
+#define STEP_BESIDE 5    /* in a batch of callers, whose commit pays for it, */
+#define BESIDE_EVERY_US 6000 /* and not in every one: most do not notice */
 #define YIELD_MS 3        /* after the last caller so long nothing is moved without one: the next is on its way */
 #define BESIDE_US 50000   /* callers who were here so lately come again: each waits for a step */
 #define LEDGER_LOOK 1000 /* lines of the ledger looked at for an example of the failure */
@@ -412,7 +413,7 @@ static int step_size(const struct engine *e, const struct batch *b, int64_t now_
 	if (e->o.single_step)
 		return e->redrive_step;
 	if (b->ops)
-		return STEP_BESIDE;
+		return now_us - e->beside_us < BESIDE_EVERY_US ? 0 : STEP_BESIDE;
 	int64_t quiet = now_us - e->worked_us;
 	return quiet < YIELD_MS * 1000 ? 0 : quiet < BESIDE_US ? STEP_MIN : e->redrive_step;
 }
@@ -450,7 +451,8 @@ enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *e
 		e->redrive_yield = b->now + YIELD_MS;
 		return c;
 	}
-	int most = step / 10, share = step / due > 10 ? step / due : 10;
+	e->beside_us = b->ops ? from : e->beside_us;
+	int most = step / 10 > 1 ? step / 10 : 1, share = step / due > 5 ? step / due : 5;
 	n = e->n_redrives;
 	for (int k = 0, moved = 0; k < n && moved < most && !c; k++) {
 		int i = (e->redrive_turn + k) % n; /* who is left out now comes first in the next turn */

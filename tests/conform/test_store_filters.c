@@ -261,6 +261,24 @@ static void test_a_step_ends_in_time(void **state)
 	assert_true(p.n == 0 && p.scanned >= 1 && p.scanned < 200 && p.next_no);
 }
 
+/* Wide or not, what is asked for leads, and not the queue: a page looks at what it gives. */
+static void test_a_wide_header_leads(void **state)
+{
+	struct world *w = *state;
+	struct store_header h = {STR("tenant"), STR("t1")};
+	struct store_dead_page p;
+	begin(w);
+	for (int i = 0; i < 2400; i++)
+		dead_with(w, i % 2 ? "{\"tenant\":\"t1\"}" : "{\"tenant\":\"t2\"}", i % 2 ? "Odd" : "Even", "x");
+	commit(w);
+	struct store_dead_filter f = F(DEAD_DEAD, 50, .headers = &h, .n_headers = 1, .queue_id = w->q);
+	OK(w, w->ops->read_dead_list(w->r, &f, &w->a, &p, &w->err));
+	assert_true(p.n == 50 && p.scanned == 50);
+	struct store_dead_filter g = F(DEAD_DEAD, 50, .error_type = STR("Even"), .queue_id = w->q);
+	OK(w, w->ops->read_dead_list(w->r, &g, &w->a, &p, &w->err));
+	assert_true(p.n == 50 && p.scanned == 50);
+}
+
 static void test_of_a_redrive_and_of_a_group(void **state)
 {
 	struct world *w = *state;
@@ -340,6 +358,7 @@ int main(void)
 	    T(test_body_text),
 	    T(test_a_step_is_bounded),
 	    T(test_a_step_ends_in_time),
+	    T(test_a_wide_header_leads),
 	    T(test_of_a_redrive_and_of_a_group),
 	    T(test_what_expires),
 	};

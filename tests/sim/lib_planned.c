@@ -78,7 +78,7 @@ static void came_back(struct op_port *port, struct engine_op *list)
 /* Its row is written, and not one candidate was looked at. */
 static void start_alone(struct sim *s, struct engine_op *op, int queue)
 {
-	static struct op_port port = {came_back};
+	static struct op_port port = {.post = came_back};
 	op->port = &port;
 	op->queue = str_of(queue_names[queue]);
 	op->operator= STR("sim");

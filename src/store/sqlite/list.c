@@ -36,6 +36,8 @@ struct narrow {
 
 static void consider(struct narrow *best, enum lead lead, int header, int64_t rows)
 {
+	if (rows > NARROW_ROWS) /* counted in parts, each up to the bound: so wide all are the same */
+		rows = NARROW_ROWS;
 	if (rows < best->rows)
 		*best = (struct narrow){lead, header, rows};
 }

@@ -1,5 +1,4 @@
 """Every subcommand that talks to a server, against a real one."""
-import json
 import os
 import pty
 import re
@@ -8,27 +7,11 @@ import tempfile
 import unittest
 
 import dlqtest
-from dlqtest import Server, run_cli, wait_until
+from clitest import CliTest
+from dlqtest import Server, run_cli
 
 
-class CliTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
-
-    def cli(self, *args, code=0, **more):
-        got, out, err = run_cli(args, server=self.server, **more)
-        self.assertEqual(got, code, "%r\n%s%s" % (args, out, err))
-        self.out, self.err = out, err
-        return out
-
-    def lines(self, *args, **more):
-        return [json.loads(line) for line in self.cli(*args, "--json", **more).splitlines()]
-
+class Case(CliTest):
     def bury(self, queue, body=b"broken", error=None, **headers):
         """One message that died at once -> its dlq_id."""
         self.server.send(queue, body, **headers)
@@ -45,7 +28,7 @@ class CliTest(unittest.TestCase):
         return name
 
 
-class Messages(CliTest):
+class Messages(Case):
     def test_send_prints_the_id(self):
         q = self.fresh()
         message_id = self.cli("send", q, "hello").strip()
@@ -180,7 +163,7 @@ class Messages(CliTest):
         self.assertEqual(self.server.totals(q)["done"], 1)
 
 
-class Queues(CliTest):
+class Queues(Case):
     def test_life_of_a_queue(self):
         self.cli("queues", "create", "life", "--max-attempts", "3", "--backoff", "10s,1m", "--dedup-window", "1h", "--push", "http://127.0.0.1:9/x")
         config = self.server.queue("life")["config"]
@@ -254,7 +237,7 @@ class Queues(CliTest):
         self.assertIn('"max_attempts": 5', shown)
 
 
-class DeadLetters(CliTest):
+class DeadLetters(Case):
     def test_list_filters_and_pages(self):
         q = self.fresh()
         ids = [self.bury(q, b"%d" % i, {"type": "Even" if i % 2 == 0 else "Odd", "message": "m"}) for i in range(7)]
@@ -381,7 +364,7 @@ class DeadLetters(CliTest):
             self.assertNotIn(b"\x07", text)
 
 
-class Administration(CliTest):
+class Administration(Case):
     def test_tokens(self):
         self.server.put_queue("tok-a")
         token = self.cli("token", "create", "ada", "--role", "viewer", "--queue", "tok-*").strip()

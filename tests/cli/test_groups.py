@@ -9,27 +9,11 @@ import threading
 import unittest
 
 import dlqtest
+from clitest import CliTest
 from dlqtest import Server, run_cli, wait_until
 
 
-class CliTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
-
-    def cli(self, *args, code=0, **more):
-        got, out, err = run_cli(args, server=self.server, **more)
-        self.assertEqual(got, code, "%r\n%s%s" % (args, out, err))
-        self.out, self.err = out, err
-        return out
-
-    def lines(self, *args, **more):
-        return [json.loads(line) for line in self.cli(*args, "--json", **more).splitlines()]
-
+class Case(CliTest):
     def fresh(self, n, error=None):
         """A queue of this test with n dead letters of one cause -> its name, its group."""
         q = re.sub(r"[^a-z0-9]+", "-", self.id().rsplit(".", 1)[1])
@@ -60,7 +44,7 @@ class CliTest(unittest.TestCase):
         self.addCleanup(stop.set)
 
 
-class Groups(CliTest):
+class Groups(Case):
     def test_list(self):
         q, group = self.fresh(11)
         (row,) = self.cli("groups", "list", q).splitlines()
@@ -119,7 +103,7 @@ class Groups(CliTest):
             self.assertIn(text, self.err)
 
 
-class Redrive(CliTest):
+class Redrive(Case):
     def test_unfixed_worker_halts_it(self):
         q, group = self.fresh(30)
         self.worker(q, "permanent")
@@ -189,7 +173,7 @@ class Redrive(CliTest):
         self.assertEqual(self.server.counts(q)["dead"], 1)
 
 
-class Restore(CliTest):
+class Restore(Case):
     def test_restore(self):
         q, _ = self.fresh(3)
         ids = [d["dlq_id"] for d in self.server.dead(q)]
@@ -201,7 +185,7 @@ class Restore(CliTest):
         self.assertEqual(self.server.counts(q)["dead"], 3)
 
 
-class WorkVersion(CliTest):
+class WorkVersion(Case):
     def test_version_reaches_the_history(self):
         q = "work-version"
         self.server.put_queue(q, policy={"max_attempts": 1})

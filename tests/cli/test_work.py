@@ -8,18 +8,11 @@ import time
 import unittest
 
 import dlqtest
+from clitest import CliTest
 from dlqtest import SLOW, Server, run_cli, wait_until
 
 
-class Work(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
-
+class Work(CliTest):
     def setUp(self):
         self.queue = "q-" + self.id().rsplit(".", 1)[1].replace("_", "-")
         self.server.put_queue(self.queue, policy={"max_attempts": 2, "backoff": ["1h"], "visibility_timeout": "30s"})

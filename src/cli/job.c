@@ -90,7 +90,6 @@ static json_t *job_wait(struct client *cl, json_t *r, bool show, struct dlq_err 
 {
 	int64_t from_ms = 0, from_n = 0;
 
-	interrupt_catch();
 	for (;;) {
 		int64_t n = jint(r, "sent") + jint(r, "skipped");
 
@@ -236,6 +235,8 @@ static int follow(struct cli *c, struct client *cl, json_t *r)
 int job_start(struct cli *c, struct client *cl, const char *path, json_t *body)
 {
 	struct dlq_err err = {0};
+
+	interrupt_catch(); /* see start_all */
 	json_t *r = client_json(cl, "POST", path, body, &err);
 
 	return r ? follow(c, cl, r) : cli_fail(&err);
@@ -394,6 +395,7 @@ static int start_all(const struct job *j)
 {
 	int worst = 0, at = 0;
 
+	interrupt_catch(); /* before a job is there: from then on it says which one goes on */
 	do {
 		int rc = 0, ended = 0;
 		json_t *r = start(j, at, &rc);

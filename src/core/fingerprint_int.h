@@ -4,6 +4,9 @@
 
 #include "core/fingerprint.h"
 
+#include <endian.h>
+#include <string.h>
+
 /* Classes of bytes. A chunk is a run of CH_CHUNK bytes; one whose bytes have none of CH_SLOW is copied as it is. */
 enum {
 	CH_ALPHA = 1, CH_DIGIT = 2, CH_HEX = 4, CH_WORD = 8 /* may stand inside a name: letters, digits, _ - $ */,
@@ -18,6 +21,35 @@ static inline bool fp_is(char c, unsigned mask)
 static inline bool fp_alnum(char c)
 {
 	return fp_is(c, CH_ALPHA | CH_DIGIT);
+}
+
+/* Past the ASCII letters at p, eight at a time while eight are left. */
+static inline const char *fp_past_letters(const char *p, const char *end)
+{
+	const uint64_t ones = 0x0101010101010101ull;
+	for (; end - p >= 8; p += 8) {
+		uint64_t x;
+		memcpy(&x, p, sizeof x);
+		x = le64toh(x);
+		/* The high bit of each byte: it is from 'a' on; it is past 'z'; it is no ASCII. */
+		uint64_t low = (x | 0x20 * ones) & 0x7f * ones;
+		uint64_t other = (~(low + (0x80 - 'a') * ones) | (low + (0x7f - 'z') * ones) | x) & 0x80 * ones;
+		if (other)
+			return p + ((unsigned)__builtin_ctzll(other) >> 3);
+	}
+	while (p < end && fp_is(*p, CH_ALPHA))
+		p++;
+	return p;
+}
+/* Past the chunk at p; adds the classes of its bytes, but for CH_HEX, to *flags. */
+static inline const char *fp_chunk_end(const char *p, const char *end, unsigned *flags)
+{
+	unsigned c;
+	while (p < end && ((c = fp_class[(uint8_t)*p]) & CH_CHUNK)) {
+		*flags |= c;
+		p = c & CH_ALPHA ? fp_past_letters(p + 1, end) : p + 1;
+	}
+	return p;
 }
 
 /* ---- what a text is; each returns the length of the match at the start of p, or 0 ---- */

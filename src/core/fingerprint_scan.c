@@ -269,10 +269,8 @@ static void put_path(struct fp_scan *s, const char *p, const char *end)
 		return;
 	}
 	while (p < end && !s->full) {
-		const char *q = p;
 		unsigned flags = 0;
-		while (q < end && fp_is(*q, CH_CHUNK))
-			flags |= fp_class[(uint8_t)*q++];
+		const char *q = fp_chunk_end(p, end, &flags);
 		if (q > p)
 			p = fp_chunk(s, p, q, end, flags);
 		else
@@ -368,25 +366,6 @@ static const char *sign(struct fp_scan *s, const char *p, const char *end)
 	return p + 1;
 }
 
-/* Past the words at p that hold nothing to look at, and single spaces between them. Most of most messages is here. */
-static const char *plain_words(const char *p, const char *end)
-{
-	const char *word = p, *q = p;
-	for (; q < end; q++) {
-		unsigned c = fp_class[(uint8_t)*q];
-		if ((c & CH_CHUNK) && !(c & CH_SLOW))
-			continue;
-		if (c & CH_SLOW)
-			return word;
-		if (q - word == 3 && *word >= 'A' && *word <= 'Z' && fp_time(word, end))
-			return word;
-		if (*q != ' ' || q == p || q[-1] == ' ')
-			return q;
-		word = q + 1;
-	}
-	return q - word == 3 && *word >= 'A' && *word <= 'Z' && fp_time(word, end) ? word : q;
-}
-
 /* As much of it as fits, in whole words. */
 static void put_plain(struct fp_scan *s, const char *p, const char *end)
 {
@@ -403,34 +382,45 @@ static void put_plain(struct fp_scan *s, const char *p, const char *end)
 	fp_put(s, p, (size_t)(end - p));
 }
 
+/* Whether the word [p, end) is copied as it is. Most of most messages is. */
+static bool is_plain(const char *p, const char *end, const char *line_end, unsigned flags)
+{
+	return !(flags & CH_SLOW) && !(end - p == 3 && *p >= 'A' && *p <= 'Z' && fp_time(p, line_end));
+}
+
+/* What is no word, and words that begin with a sign of another script: spaces, quotation marks, brackets. */
+static const char *between_words(struct fp_scan *s, const char *p, const char *end)
+{
+	if (fp_is(*p, CH_SPACE)) {
+		while (p < end && fp_is(*p, CH_SPACE))
+			p++;
+		if (p < end && s->n && s->out[s->n - 1] != ' ')
+			fp_put(s, " ", 1);
+		return p;
+	}
+	if ((uint8_t)*p >= 0x80 && fp_digits(p, end))
+		return fp_chunk(s, p, p + 1, end, CH_DIGIT);
+	if (*p == '\'' || *p == '"' || *p == '`' || (uint8_t)*p >= 0x80)
+		return fp_quoted(s, p, end);
+	return sign(s, p, end);
+}
+
 void fp_line(struct fp_scan *s, const char *p, const char *end)
 {
-	while (p < end && !s->full) {
-		const char *q = plain_words(p, end);
-		if (q > p) {
-			put_plain(s, p, q);
-			p = q;
+	const char *plain = p; /* from here to p: words that are copied, with single spaces between */
+	while (p < end) {
+		unsigned flags = 0;
+		const char *q = fp_chunk_end(p, end, &flags);
+		if (q > p && is_plain(p, q, end, flags)) {
+			p = q < end && *q == ' ' ? q + 1 : q;
 			continue;
 		}
-		unsigned flags = 0, c;
-		while (q < end && ((c = fp_class[(uint8_t)*q]) & CH_CHUNK)) {
-			flags |= c;
-			q++;
-		}
-		if (q > p) {
-			p = fp_chunk(s, p, q, end, flags);
-			continue;
-		}
-		if (fp_is(*p, CH_SPACE)) {
-			while (p < end && fp_is(*p, CH_SPACE)) {
-				p++;
-			}
-			if (p < end && s->n && s->out[s->n - 1] != ' ')
-				fp_put(s, " ", 1);
-		} else if (*p == '\'' || *p == '"' || *p == '`' || (uint8_t)*p >= 0x80) {
-			p = fp_digits(p, end) ? fp_chunk(s, p, p + 1, end, CH_DIGIT) : fp_quoted(s, p, end);
-		} else {
-			p = sign(s, p, end);
-		}
+		if (p > plain)
+			put_plain(s, plain, p);
+		if (s->full)
+			return;
+		plain = p = q > p ? fp_chunk(s, p, q, end, flags) : between_words(s, p, end);
 	}
+	if (p > plain)
+		put_plain(s, plain, p);
 }

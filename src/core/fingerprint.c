@@ -138,14 +138,14 @@ static void newline(struct fp_scan *s)
 	while (s->n && s->out[s->n - 1] == ' ')
 		s->n--;
 	if (s->n && s->out[s->n - 1] != '\n')
-		fp_put(s, "\n", 1);
+		fp_put_byte(s, '\n');
 }
 
 static void put_line(struct fp_scan *s, const struct line *l, bool frame)
 {
 	newline(s);
 	if (l->indented && s->n)
-		fp_put(s, " ", 1);
+		fp_put_byte(s, ' ');
 	s->frame = frame;
 	struct str line = {l->p, (size_t)(l->end - l->p)};
 	if (frame)

@@ -85,10 +85,9 @@ static bool is_port(const struct fp_scan *s, const char *p, const char *end)
 
 /* ---- numbers ---- */
 
-/* The digits at p with thousands, fraction and exponent: "1,234.5e-6". */
+/* Past the thousands, fraction and exponent behind digits that end at p: "1,234.5e-6". */
 static const char *number_end(const char *p, const char *end)
 {
-	p += fp_digits(p, end);
 	while (end - p >= 4 && *p == ',' && fp_is(p[1], CH_DIGIT) && fp_is(p[2], CH_DIGIT) && fp_is(p[3], CH_DIGIT) &&
 	       !(end - p > 4 && fp_is(p[4], CH_DIGIT)))
 		p += 4;
@@ -117,7 +116,8 @@ static const char *with_unit(const char *q, const char *end, bool *is_size)
 	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
 		n = strlen(units[i]);
 		if ((size_t)(end - q) > n && !memcmp(q, units[i], n) && fp_is(q[n], CH_DIGIT)) {
-			const char *next = number_end(q + n, end);
+			const char *next = q + n + fp_digits(q + n, end);
+			next = number_end(next, end);
 			size_t m = fp_unit(next, end, is_size);
 			if (m)
 				return next + m;
@@ -134,7 +134,7 @@ static const char *with_unit(const char *q, const char *end, bool *is_size)
 static const char *number(struct fp_scan *s, const char *p, const char *end, bool in_path)
 {
 	in_path = in_path && p > s->start && (p[-1] == '/' || p[-1] == '\\');
-	const char *digits = p + fp_digits(p, end), *q = number_end(p, end), *to;
+	const char *digits = p + fp_digits(p, end), *q = number_end(digits, end), *to;
 	bool is_size = false;
 	if (digits < end && !in_path && (to = with_unit(q, end, &is_size))) {
 		fp_replace(s, is_size ? FP_SIZE : FP_DUR, p, (size_t)(to - p));
@@ -163,7 +163,7 @@ static bool part_varies(const struct fp_scan *s, const char *word, const char *p
 	while (d < end && !fp_is(*d, CH_DIGIT))
 		d++;
 	if (d == end)
-		return fp_random(p, end, p > word && p[-1] == '_');
+		return n >= 14 && fp_random(p, end, p > word && p[-1] == '_'); /* of letters alone it asks for as many */
 	if (fp_random(p, end, p > word && p[-1] == '_' && fp_is(*word, CH_ALPHA)))
 		return true;
 	size_t digits = 0, tail = 0;
@@ -296,7 +296,7 @@ static void word(struct fp_scan *s, const char *p, const char *end, const char *
 		}
 		p = q;
 		if (p < end)
-			fp_put(s, p++, 1);
+			fp_put_byte(s, *p++);
 	}
 }
 
@@ -338,12 +338,27 @@ static bool may_be_time(const char *p, const char *end, const char *line_end)
 	return *q == ':' || *q == '-' || *q == '/' || *q == '.' || (*q == ' ' && line_end - q > 4 && q[1] >= 'A' && q[1] <= 'Z');
 }
 
+/* The end of the letters at p if they are a whole name, which never varies; NULL: they may be part of something. */
+static const char *letters_only(const char *p, const char *end)
+{
+	const char *q = fp_past_letters(p, end);
+	if (q == p || (q < end && fp_is(*q, CH_WORD)))
+		return NULL;
+	if (q < end && *q == ':' && q - p <= 4)
+		return NULL; /* a MAC or IPv6 address */
+	return q - p == 3 && *p <= 'Z' ? NULL : q; /* a month or a day of the week */
+}
+
 /* One token at p, which is a letter or digit and begins a name. Returns past it. */
 static const char *token(struct fp_scan *s, const char *p, const char *end, const char *line_end, unsigned flags, bool in_path)
 {
 	size_t n;
 	const char *q;
 	bool digit = fp_is(*p, CH_DIGIT);
+	if (!digit && (q = letters_only(p, end))) {
+		fp_put(s, p, (size_t)(q - p));
+		return q;
+	}
 	if (fp_is(*p, CH_HEX) && end - p >= 17 && (n = mac(p, end))) {
 		fp_replace(s, FP_ID, p, n);
 		return p + n;
@@ -375,7 +390,7 @@ static const char *token(struct fp_scan *s, const char *p, const char *end, cons
 	for (q = p; q < end && fp_is(*q, CH_WORD); q++)
 		;
 	if (q == p) {
-		fp_put(s, p, 1);
+		fp_put_byte(s, *p);
 		return p + 1;
 	}
 	word(s, p, q, line_end);
@@ -400,7 +415,7 @@ static const char *url(struct fp_scan *s, const char *p, const char *end, const 
 		q++;
 	if (q < end && *q == '@') { /* who, and maybe the password */
 		fp_replace(s, FP_STR, p, (size_t)(q - p));
-		fp_put(s, "@", 1);
+		fp_put_byte(s, '@');
 		p = q + 1;
 	}
 	while (p < end && *p != '?' && *p != '/' && *p != '#' && !s->full) {
@@ -411,16 +426,16 @@ static const char *url(struct fp_scan *s, const char *p, const char *end, const 
 		else if (fp_is(*p, CH_DIGIT))
 			p = token(s, p, end, end, CH_DIGIT, false);
 		else
-			fp_put(s, p++, 1);
+			fp_put_byte(s, *p++);
 	}
 	while (p < end && *p != '?' && *p != '#' && !s->full) {
 		if (fp_alnum(*p))
 			p = token(s, p, end, end, CH_DIGIT, true);
 		else
-			fp_put(s, p++, 1);
+			fp_put_byte(s, *p++);
 	}
 	while (p < end && !s->full) { /* the query and the fragment: names stay */
-		fp_put(s, p++, 1);
+		fp_put_byte(s, *p++);
 		for (q = p; q < end && *q != '=' && *q != '&' && *q != '#'; q++)
 			;
 		if (q < end && *q == '=') {
@@ -482,7 +497,7 @@ static const char *object_hash(struct fp_scan *s, const char *p, const char *end
 		q++;
 	if (q - p < 5 || (q < end && fp_alnum(*q)))
 		return NULL;
-	fp_put(s, "@", 1);
+	fp_put_byte(s, '@');
 	fp_replace(s, FP_HEX, p + 1, (size_t)(q - p - 1));
 	return q;
 }
@@ -532,14 +547,14 @@ const char *fp_chunk(struct fp_scan *s, const char *p, const char *end, const ch
 			if (p > end)
 				return p;
 		} else if ((flags & CH_AT) && (*p == ':' || *p == '=') && !scheme && (n = fp_email(p + 1, line_end))) {
-			fp_put(s, p, 1);
+			fp_put_byte(s, *p);
 			fp_replace(s, FP_EMAIL, p + 1, n);
 			p += 1 + n;
 		} else if (*p == '@' && (q = object_hash(s, p, end))) {
 			p = q;
 		} else if ((flags & CH_DIGIT) && sign_before_number(s, p, end)) {
 			if (!s->frame && is_code(s, p, p + 1 + fp_digits(p + 1, end), line_end))
-				fp_put(s, p, 1);
+				fp_put_byte(s, *p);
 			p++;
 		} else if (fp_alnum(*p) && boundary) {
 			p = token(s, p, end, line_end, flags, in_path);
@@ -549,7 +564,7 @@ const char *fp_chunk(struct fp_scan *s, const char *p, const char *end, const ch
 		} else if ((uint8_t)*p >= 0x80 && fp_digits(p, line_end)) {
 			p = token(s, p, end, line_end, flags, in_path);
 		} else {
-			fp_put(s, p++, 1);
+			fp_put_byte(s, *p++);
 		}
 	}
 	return p;

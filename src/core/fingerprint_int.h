@@ -54,7 +54,15 @@ static inline const char *fp_chunk_end(const char *p, const char *end, unsigned 
 
 /* ---- what a text is; each returns the length of the match at the start of p, or 0 ---- */
 
-size_t fp_digits(const char *p, const char *end); /* decimal digits, also full-width and Arabic ones */
+size_t fp_other_digits(const char *p, const char *end); /* digits of any script, of which the first is no ASCII */
+static inline size_t fp_digits(const char *p, const char *end) /* decimal digits, also full-width and Arabic ones */
+{
+	const char *q = p;
+	while (q < end && fp_is(*q, CH_DIGIT))
+		q++;
+	size_t n = (size_t)(q - p);
+	return q == end || (uint8_t)*q < 0x80 ? n : n + fp_other_digits(q, end);
+}
 size_t fp_uuid(const char *p, const char *end);
 size_t fp_time(const char *p, const char *end);
 size_t fp_ip4(const char *p, const char *end);
@@ -94,6 +102,13 @@ struct fp_scan {
 	bool full;
 };
 void fp_put(struct fp_scan *s, const char *p, size_t n);
+static inline void fp_put_byte(struct fp_scan *s, char c)
+{
+	if (s->full || s->n == s->max)
+		s->full = true;
+	else
+		s->out[s->n++] = c;
+}
 void fp_note(struct fp_scan *s, enum fingerprint_rule r, const char *p, size_t n);
 /* Writes the placeholder of r for the n bytes at p; merges lists of equal ones. */
 void fp_replace(struct fp_scan *s, enum fingerprint_rule r, const char *p, size_t n);

@@ -36,14 +36,10 @@ static size_t digit(const char *p, const char *end)
 	return 0;
 }
 
-size_t fp_digits(const char *p, const char *end)
+size_t fp_other_digits(const char *p, const char *end)
 {
 	const char *from = p;
 	size_t n;
-	while (p < end && fp_is(*p, CH_DIGIT))
-		p++;
-	if (p == end || (uint8_t)*p < 0x80)
-		return (size_t)(p - from);
 	while ((n = digit(p, end)))
 		p += n;
 	return (size_t)(p - from);

@@ -274,7 +274,7 @@ static void put_path(struct fp_scan *s, const char *p, const char *end)
 		if (q > p)
 			p = fp_chunk(s, p, q, end, flags);
 		else
-			fp_put(s, p++, 1);
+			fp_put_byte(s, *p++);
 	}
 }
 
@@ -332,7 +332,7 @@ static const char *round_bracket(struct fp_scan *s, const char *p, const char *e
 	if (!value && p - s->start >= 9)
 		value = !memcmp(p - 9, "contains ", 9);
 	const char *close = value ? memchr(p, ')', (size_t)(end - p)) : NULL;
-	fp_put(s, p, 1);
+	fp_put_byte(s, *p);
 	if (!close || close == p + 1)
 		return p + 1;
 	if (fp_placeholder(p + 1, close) == (size_t)(close - p - 1))
@@ -362,7 +362,7 @@ static const char *sign(struct fp_scan *s, const char *p, const char *end)
 		fp_replace(s, FP_IP, p, n + 2);
 		return p + n + 2;
 	}
-	fp_put(s, p, 1);
+	fp_put_byte(s, *p);
 	return p + 1;
 }
 
@@ -395,7 +395,7 @@ static const char *between_words(struct fp_scan *s, const char *p, const char *e
 		while (p < end && fp_is(*p, CH_SPACE))
 			p++;
 		if (p < end && s->n && s->out[s->n - 1] != ' ')
-			fp_put(s, " ", 1);
+			fp_put_byte(s, ' ');
 		return p;
 	}
 	if ((uint8_t)*p >= 0x80 && fp_digits(p, end))

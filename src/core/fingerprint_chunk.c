@@ -11,23 +11,22 @@ static bool http_before(const struct fp_scan *s, const char *p)
 	return p - s->start >= 9 && p[-1] == ' ' && p[-3] == '.' && !memcmp(p - 9, "HTTP/", 5);
 }
 
-/* Whether the number or word [p, end) is a code for what stands before and after it. */
-static bool is_code(const struct fp_scan *s, const char *p, const char *end, const char *line_end)
+/* Whether the number or word [p, end) is a code for what stands before, b, and after it. */
+static bool is_code(const struct fp_scan *s, struct fp_before b, const char *p, const char *end, const char *line_end)
 {
-	const char *word, *second;
-	unsigned signs, signs2, kinds = fp_word_before(s, p, &word, &signs);
+	unsigned kinds = b.kinds;
 	size_t n = (size_t)(end - p);
 	bool status = n == 3 && *p >= '1' && *p <= '5';
 	if (kinds & W_CODE)
-		return n <= 10 && !(fp_word_before(s, word, &second, &signs2) & W_NOT_CODE);
-	if ((kinds & W_ERROR) && n <= 5 && !(signs & 1))
+		return n <= 10 && !(fp_word_before(s, b.word).kinds & W_NOT_CODE);
+	if ((kinds & W_ERROR) && n <= 5 && !b.colon)
 		return true;
 	if ((kinds & W_ERROR) && n == 8 && p[-1] == ':' && end < line_end && *end == ':')
 		return true; /* OpenSSL: "error:0A000086:SSL routines" */
 	if ((kinds & W_HTTP) && status && *p >= '4')
 		return true;
 	if ((kinds & W_WITH) && n <= 3)
-		return fp_word_before(s, word, &second, &signs2) & W_REPLY;
+		return fp_word_before(s, b.word).kinds & W_REPLY;
 	if (status && (http_before(s, p) || fp_reason_phrase(end, line_end)))
 		return true;
 	/* SQLSTATE in front: "23505: duplicate key" */
@@ -142,7 +141,7 @@ static const char *number(struct fp_scan *s, const char *p, const char *end, boo
 	}
 	if (q < end && (fp_is(*q, CH_ALPHA) || *q == '_' || ((*q == '-' || *q == '$') && end - q > 1 && fp_alnum(q[1]))))
 		return NULL;
-	if (!s->frame && is_code(s, p, digits, end))
+	if (!s->frame && is_code(s, fp_word_before(s, p), p, digits, end))
 		return keep_code(s, p, digits);
 	if (is_port(s, p, digits)) {
 		fp_put(s, p, (size_t)(digits - p));
@@ -254,18 +253,20 @@ static bool base64(const char *p, const char *end)
 /* A run of CH_WORD bytes. */
 static void word(struct fp_scan *s, const char *p, const char *end, const char *line_end)
 {
-	const char *d = p, *from = p, *letters, *before;
-	unsigned signs;
+	const char *d = p, *from = p;
 	while (d < end && !fp_is(*d, CH_DIGIT))
 		d++;
-	letters = d > p && d[-1] == '-' ? d - 1 : d;
-	if (d < end && d > p && (fp_word_before(s, p, &before, &signs) & W_SCHEMA)) {
-		fp_put(s, p, (size_t)(end - p));
-		return;
-	}
-	if (d < end && (fp_code_prefix(p, letters) || (end - p <= 10 && !s->frame && is_code(s, p, end, line_end)))) {
-		keep_code(s, p, end);
-		return;
+	if (d < end) {
+		struct fp_before before = fp_word_before(s, p);
+		if (d > p && (before.kinds & W_SCHEMA)) {
+			fp_put(s, p, (size_t)(end - p));
+			return;
+		}
+		if (fp_code_prefix(p, d > p && d[-1] == '-' ? d - 1 : d) ||
+		    (end - p <= 10 && !s->frame && is_code(s, before, p, end, line_end))) {
+			keep_code(s, p, end);
+			return;
+		}
 	}
 	if (ordinal(p, end)) {
 		fp_replace(s, FP_NUM, p, (size_t)(end - p));
@@ -309,7 +310,7 @@ static const char *hex_number(struct fp_scan *s, const char *p, const char *end)
 		return NULL;
 	/* HRESULT and NTSTATUS have eight digits and begin so. */
 	bool code = !s->frame && ((q - p == 10 && (!memcmp(p + 2, "80", 2) || !memcmp(p + 2, "c00", 3) || !memcmp(p + 2, "C00", 3))) ||
-	                          is_code(s, p, q, end));
+	                          is_code(s, fp_word_before(s, p), p, q, end));
 	if (code)
 		return keep_code(s, p, q);
 	fp_replace(s, FP_HEX, p, (size_t)(q - p));
@@ -553,7 +554,7 @@ const char *fp_chunk(struct fp_scan *s, const char *p, const char *end, const ch
 		} else if (*p == '@' && (q = object_hash(s, p, end))) {
 			p = q;
 		} else if ((flags & CH_DIGIT) && sign_before_number(s, p, end)) {
-			if (!s->frame && is_code(s, p, p + 1 + fp_digits(p + 1, end), line_end))
+			if (!s->frame && is_code(s, fp_word_before(s, p), p, p + 1 + fp_digits(p + 1, end), line_end))
 				fp_put_byte(s, *p);
 			p++;
 		} else if (fp_alnum(*p) && boundary) {

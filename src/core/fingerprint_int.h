@@ -117,10 +117,12 @@ const char *fp_rule_placeholder(enum fingerprint_rule r, size_t *n);
 void fp_line(struct fp_scan *s, const char *p, const char *end);
 const char *fp_quoted(struct fp_scan *s, const char *p, const char *end); /* p: the opening quote; returns where to go on */
 const char *fp_chunk(struct fp_scan *s, const char *p, const char *end, const char *line_end, unsigned flags);
-/*
- * The kinds (W_*) of the word before p, past spaces and at most a few signs; *word is its start or NULL, *signs tells which
- * of ':' (1) and '=' (2) stand between.
- */
-unsigned fp_word_before(const struct fp_scan *s, const char *p, const char **word, unsigned *signs);
+/* The word before a number or quoted text, past spaces and at most a few signs. */
+struct fp_before {
+	const char *word; /* NULL: none */
+	uint16_t kinds;   /* W_* */
+	bool colon, equal; /* stand between */
+};
+struct fp_before fp_word_before(const struct fp_scan *s, const char *p);
 
 #endif

@@ -335,6 +335,8 @@ size_t fp_unit(const char *p, const char *end, bool *is_size)
 			}
 		return 0;
 	}
+	if (!sizes[(uint8_t)*p] && !durations[(uint8_t)*p])
+		return 0;
 	while (n < 13 && p + n < end && fp_is(p[n], CH_ALPHA))
 		n++;
 	if (!n || n == 13 || (p + n < end && (fp_is(p[n], CH_DIGIT) || p[n] == '_')))

@@ -62,26 +62,28 @@ static const char *word_start(const char *start, const char *p)
 	return q;
 }
 
-unsigned fp_word_before(const struct fp_scan *s, const char *p, const char **word, unsigned *signs)
+struct fp_before fp_word_before(const struct fp_scan *s, const char *p)
 {
+	struct fp_before b = {0};
 	const char *q = p;
-	*signs = 0;
-	*word = NULL;
 	for (int i = 0; i < 4 && q > s->start; i++) {
 		char c = q[-1];
+		if (fp_is(c, CH_ALPHA))
+			break;
 		if (c == ':')
-			*signs |= 1;
+			b.colon = true;
 		else if (c == '=')
-			*signs |= 2;
+			b.equal = true;
 		else if (c != ' ' && c != '(' && c != '[' && c != '"' && c != '\'' && c != '#' && c != '{' && c != '_' && c != '-' && c != '<')
 			break;
 		q--;
 	}
 	const char *w = word_start(s->start, q);
-	if (w == q)
-		return 0;
-	*word = w;
-	return fp_word(w, (size_t)(q - w));
+	if (w < q) {
+		b.word = w;
+		b.kinds = (uint16_t)fp_word(w, (size_t)(q - w));
+	}
+	return b;
 }
 
 /* ---- quoted texts ---- */
@@ -215,8 +217,8 @@ enum meaning { IS_VALUE, IS_NAME, IS_PATH, IS_PROSE, IS_LITERAL };
 
 static enum meaning quoted_meaning(const struct fp_scan *s, const char *open, const char *p, const char *end, bool double_quoted)
 {
-	const char *word;
-	unsigned signs, has = 0, kinds = fp_word_before(s, open, &word, &signs);
+	struct fp_before before = fp_word_before(s, open);
+	unsigned has = 0, kinds = before.kinds;
 	for (const char *q = p; q < end; q++)
 		has |= fp_class[(uint8_t)*q];
 	if (p == end || (end - p == 1 && !fp_alnum(*p) && (uint8_t)*p < 0x80) || fp_placeholder(p, end) == (size_t)(end - p))
@@ -233,9 +235,9 @@ static enum meaning quoted_meaning(const struct fp_scan *s, const char *open, co
 	if (!is_identifier(p, end) || ((has & CH_AT) && fp_email(p, end) == (size_t)(end - p)) ||
 	    has_variable(p, end, has))
 		return IS_VALUE;
-	bool json_value = double_quoted && (signs & 1) && open > s->start && (open[-1] == ':' ? open - 1 > s->start && open[-2] == '"' :
+	bool json_value = double_quoted && before.colon && open > s->start && (open[-1] == ':' ? open - 1 > s->start && open[-2] == '"' :
 	                  open - 2 > s->start && open[-1] == ' ' && open[-2] == ':' && open[-3] == '"');
-	if ((kinds & W_VALUE) || (signs & 2) || json_value)
+	if ((kinds & W_VALUE) || before.equal || json_value)
 		return IS_VALUE;
 	if (*open != '`' && (s->frame ? false : reads_text(s, open)))
 		return IS_VALUE;

@@ -60,8 +60,8 @@ unsigned fp_word(const char *p, size_t n)
 		return 0;
 	const struct word *w = words[(*p | 0x20) - 'a'];
 	for (; w && w->n; w++) {
-		size_t i = 0;
-		if (w->n != n)
+		size_t i = 2;
+		if (w->n != n || w->w[1] != (p[1] | 0x20))
 			continue;
 		while (i < n && (p[i] | 0x20) == w->w[i])
 			i++;
@@ -123,8 +123,8 @@ bool fp_reason_phrase(const char *p, const char *end)
 	if (p < end && *p == '(')
 		p++;
 	for (size_t i = 0; i < ARRAY_LEN(phrases); i++) {
-		size_t n = strlen(phrases[i]);
-		if ((size_t)(end - p) >= n && !memcmp(p, phrases[i], n))
+		size_t n;
+		if (p < end && *p == phrases[i][0] && (size_t)(end - p) >= (n = strlen(phrases[i])) && !memcmp(p, phrases[i], n))
 			return true;
 	}
 	return false;

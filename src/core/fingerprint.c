@@ -126,6 +126,12 @@ struct frames {
 	bool last_first; /* Python: the most recent call is the last */
 };
 
+static void frames_start(struct frames *f)
+{
+	f->seen = 0; /* says which of kept are set: most messages have no trace, and clearing them costs */
+	f->last_first = false;
+}
+
 static void frame_add(struct frames *f, const struct line *l)
 {
 	if (f->seen < FINGERPRINT_FRAMES || f->last_first)
@@ -170,8 +176,9 @@ static void frames_put(struct fp_scan *s, struct frames *f)
 /* All lines but those of a trace below its top. Returns whether there was a trace. */
 static bool put_message(struct fp_scan *s, const char *p, const char *end)
 {
-	struct frames f = {0};
+	struct frames f;
 	bool first = true, traced = false;
+	frames_start(&f);
 	while (p < end && !s->full) {
 		struct line l;
 		p = next_line(p, end, &l);
@@ -195,8 +202,9 @@ static bool put_message(struct fp_scan *s, const char *p, const char *end)
 /* The frames of the first trace in a text of anything. */
 static void put_stack(struct fp_scan *s, const char *p, const char *end)
 {
-	struct frames f = {0};
+	struct frames f;
 	bool last_first = false;
+	frames_start(&f);
 	while (p < end) {
 		struct line l;
 		p = next_line(p, end, &l);

@@ -191,6 +191,16 @@ static enum dlq_code preview_check(const struct engine_op *op, struct dlq_err *e
 	return plan_check(&op->u.preview.sel, e, err);
 }
 
+/* As a redrive refuses an id that is not there; once: one that leaves between two steps is no member. */
+static enum dlq_code ids_check(struct scanner *s, struct engine_op *op)
+{
+	enum dlq_code c = DLQ_OK;
+	struct store_dead d;
+	for (int i = 0; i < op->u.preview.sel.n_ids && !op->u.preview.before_no && !c; i++)
+		c = dead_by_id(s->r, op->u.preview.sel.ids[i], &op->arena, &d, &op->err);
+	return c;
+}
+
 enum dlq_code scan_preview(struct scanner *s, struct engine_op *op)
 {
 	enum redrive_action action = op->u.preview.action;
@@ -206,6 +216,8 @@ enum dlq_code scan_preview(struct scanner *s, struct engine_op *op)
 		op->u.preview.items = arena_alloc(&op->arena, ((size_t)op->u.preview.limit + 1) * sizeof(struct engine_preview_item));
 		c = scan_resolve(&k, &op->err);
 	}
+	if (!c)
+		c = ids_check(s, op);
 	if (!c)
 		c = scan_run(&k, &op->err);
 	op->u.preview.next_no = k.next_no;

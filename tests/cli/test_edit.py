@@ -67,6 +67,12 @@ class Preview(CliTest):
         self.assertEqual(self.out, "")
         self.assertIn("nothing fits", self.err)
 
+    def test_an_id_that_is_not_there(self):
+        dead = self.bury(self.q, {"n": 1})
+        self.cli("edit", dead, "nope", "--jq", ".n += 1", code=3)
+        self.assertEqual(self.out, "")
+        self.assertIn("there is no dead letter nope", self.err)
+
     def test_colours_on_a_terminal(self):
         self.bury(self.q, {"a": "\x1b[2J"})
         seen = self.terminal("edit", "--queue", self.q, "--jq", ".a = 1")

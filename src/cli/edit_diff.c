@@ -1,85 +1,124 @@
 #include "cli/edit_diff.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/preview.h"
 #include "cli/term.h"
+#include "jq/json_text.h"
 
 #define CHANGES_SHOWN 50
 #define LINES_SHOWN 12
 
 /* ---- JSON ---- */
 
-static void show(const struct buf *path, const json_t *old, const json_t *now, int *n)
-{
-	char *a = old ? json_dumps(old, JSON_ENCODE_ANY | JSON_COMPACT) : NULL, *b = now ? json_dumps(now, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+/* Two documents side by side. Numbers and texts are compared and shown as they are written: 1.10 is not 1.1 here. */
+struct diff {
+	struct jtext_doc doc[2];     /* old, new */
+	struct buf path, text[2];
+	int n;                       /* places that differ */
+};
 
-	if ((*n)++ < CHANGES_SHOWN)
-		preview_change(path->n ? path->p : ".", a ? a : "", b ? b : "");
-	free(a);
-	free(b);
+#define NOTHING UINT32_MAX /* instead of a node: it is only in the other one */
+
+static const char *words_of(struct diff *d, int which, uint32_t node)
+{
+	buf_clear(&d->text[which]);
+	if (node != NOTHING)
+		buf_adds(&d->text[which], jtext_span(&d->doc[which], node));
+	buf_addc(&d->text[which], 0);
+	return d->text[which].p;
+}
+
+static void show(struct diff *d, uint32_t old, uint32_t now)
+{
+	if (d->n++ < CHANGES_SHOWN)
+		preview_change(d->path.n ? d->path.p : ".", words_of(d, 0, old), words_of(d, 1, now));
+}
+
+static void end_path(struct diff *d)
+{
+	buf_addc(&d->path, 0);
+	d->path.n--;
 }
 
 /* ".key" or ".[\"odd key\"]", as jq writes it; NUL-ended beyond its length. */
-static void step_key(struct buf *path, const char *key)
+static void step_key(struct diff *d, struct str quoted)
 {
-	bool plain = *key && strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(key) &&
-		     !(*key >= '0' && *key <= '9');
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+	bool is_plain = quoted.n > 2 && !(quoted.p[1] >= '0' && quoted.p[1] <= '9');
 
-	buf_addf(path, plain ? ".%s" : ".[\"%s\"]", key);
-	buf_addc(path, 0);
-	path->n--;
+	for (size_t i = 1; i + 1 < quoted.n && is_plain; i++)
+		is_plain = memchr(plain, quoted.p[i], sizeof(plain) - 1) != NULL;
+	buf_addz(&d->path, is_plain ? "." : ".[");
+	buf_adds(&d->path, is_plain ? (struct str){quoted.p + 1, quoted.n - 2} : quoted);
+	buf_addz(&d->path, is_plain ? "" : "]");
+	end_path(d);
 }
 
-static void step_index(struct buf *path, size_t i)
+static void walk(struct diff *d, uint32_t old, uint32_t now);
+
+/* The members of one object; where `both`: those that the other one has, too, else those that it lacks. */
+static void walk_members(struct diff *d, int which, uint32_t object, const struct jtext_index *other, bool both)
 {
-	buf_addf(path, "%s[%zu]", path->n ? "" : ".", i);
-	buf_addc(path, 0);
-	path->n--;
-}
+	const struct jtext_doc *doc = &d->doc[which];
+	size_t at = d->path.n;
 
-static void walk(struct buf *path, json_t *old, json_t *now, int *n);
+	for (uint32_t i = 0, key = object + 1; i < doc->nodes[object].n; i++, key = doc->nodes[key + 1].next) {
+		uint32_t there = jtext_index_find(other, &d->doc[!which], doc, key);
 
-static void walk_object(struct buf *path, json_t *old, json_t *now, int *n)
-{
-	size_t at = path->n;
-	const char *key;
-	json_t *v;
-
-	json_object_foreach(old, key, v) {
-		step_key(path, key);
-		walk(path, v, json_object_get(now, key), n);
-		path->n = at;
-	}
-	json_object_foreach(now, key, v) {
-		if (json_object_get(old, key))
-			continue;
-		step_key(path, key);
-		show(path, NULL, v, n);
-		path->n = at;
+		step_key(d, jtext_span(doc, key));
+		if (there != NOTHING && both)
+			walk(d, key + 1, there + 1);
+		else if (there == NOTHING && which)
+			show(d, NOTHING, key + 1);
+		else if (there == NOTHING)
+			show(d, key + 1, NOTHING);
+		d->path.n = at;
 	}
 }
 
-static void walk(struct buf *path, json_t *old, json_t *now, int *n)
+static void walk_objects(struct diff *d, uint32_t old, uint32_t now)
 {
-	size_t at = path->n;
+	struct jtext_index ix[2] = {{0}, {0}};
 
-	if (json_is_object(old) && json_is_object(now)) {
-		walk_object(path, old, now, n);
-	} else if (json_is_array(old) && json_is_array(now)) {
-		size_t a = json_array_size(old), b = json_array_size(now);
+	jtext_index_fill(&ix[0], &d->doc[0], old);
+	jtext_index_fill(&ix[1], &d->doc[1], now);
+	walk_members(d, 0, old, &ix[1], true);
+	walk_members(d, 1, now, &ix[0], false);
+	jtext_index_release(&ix[0]);
+	jtext_index_release(&ix[1]);
+}
 
-		for (size_t i = 0; i < a || i < b; i++) {
-			step_index(path, i);
-			walk(path, i < a ? json_array_get(old, i) : NULL, i < b ? json_array_get(now, i) : NULL, n);
-			path->n = at;
-		}
-	} else if (!old || !now || !json_equal(old, now)) {
-		show(path, old, now, n);
+static void walk_arrays(struct diff *d, uint32_t old, uint32_t now)
+{
+	uint32_t a = d->doc[0].nodes[old].n, b = d->doc[1].nodes[now].n, i = old + 1, k = now + 1;
+	size_t at = d->path.n;
+
+	for (uint32_t e = 0; e < a || e < b; e++) {
+		buf_addf(&d->path, "%s[%u]", at ? "" : ".", e);
+		end_path(d);
+		if (e < a && e < b)
+			walk(d, i, k);
+		else
+			show(d, e < a ? i : NOTHING, e < b ? k : NOTHING);
+		i = e < a ? d->doc[0].nodes[i].next : i;
+		k = e < b ? d->doc[1].nodes[k].next : k;
+		d->path.n = at;
 	}
+}
+
+static void walk(struct diff *d, uint32_t old, uint32_t now)
+{
+	char a = jtext_kind(&d->doc[0], old), b = jtext_kind(&d->doc[1], now);
+
+	if (a == '{' && b == '{')
+		walk_objects(d, old, now);
+	else if (a == '[' && b == '[')
+		walk_arrays(d, old, now);
+	else if (!str_eq(jtext_span(&d->doc[0], old), jtext_span(&d->doc[1], now)))
+		show(d, old, now);
 }
 
 /* ---- lines ---- */
@@ -132,19 +171,21 @@ static void line_diff(struct str a, struct str b)
 
 void edit_diff(struct str old, struct str new_body)
 {
-	size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
-	json_t *a = json_loadb(old.n ? old.p : "", old.n, flags, NULL), *b = json_loadb(new_body.n ? new_body.p : "", new_body.n, flags, NULL);
-	struct buf path = {0};
-	int n = 0;
+	struct diff d = {0};
 
-	if (a && b)
-		walk(&path, a, b, &n);
-	if (n > CHANGES_SHOWN)
-		printf("    ... and %d more places\n", n - CHANGES_SHOWN);
-	/* Digits that a number lost, spaces, the order of keys: only the text shows them. */
-	if (!n)
+	if (!jtext_parse(&d.doc[0], old, JSON_DEPTH_CAP, NULL) && !jtext_parse(&d.doc[1], new_body, JSON_DEPTH_CAP, NULL)) {
+		jtext_hash(&d.doc[0]);
+		jtext_hash(&d.doc[1]);
+		walk(&d, 0, 0);
+	}
+	if (d.n > CHANGES_SHOWN)
+		printf("    ... and %d more places\n", d.n - CHANGES_SHOWN);
+	/* Spaces and the order of keys: only the text shows them. */
+	if (!d.n)
 		line_diff(old, new_body);
-	buf_release(&path);
-	json_decref(a);
-	json_decref(b);
+	for (int i = 0; i < 2; i++) {
+		jtext_release(&d.doc[i]);
+		buf_release(&d.text[i]);
+	}
+	buf_release(&d.path);
 }

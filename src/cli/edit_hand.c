@@ -13,6 +13,7 @@
 #include "cli/edit_diff.h"
 #include "cli/job.h"
 #include "cli/term.h"
+#include "jq/json_text.h"
 
 extern char **environ;
 
@@ -124,12 +125,14 @@ static enum dlq_code read_back(struct work *w, struct dlq_err *err)
 
 /* ---- the dead letter ---- */
 
-static bool is_json(struct str s)
+/* Also with numbers beyond 64 bits, which jansson refuses. *at (or NULL): the byte where it is none. */
+static bool is_json(struct str s, size_t *at)
 {
-	json_t *v = json_loadb(s.n ? s.p : "", s.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	struct jtext_doc d = {0};
+	enum jtext_fault fault = jtext_parse(&d, s, JSON_DEPTH_CAP, at);
 
-	json_decref(v);
-	return v != NULL;
+	jtext_release(&d);
+	return fault != JSON_WRONG;
 }
 
 static enum dlq_code fetch(struct work *w, const char *id, struct dlq_err *err)
@@ -153,7 +156,7 @@ static enum dlq_code fetch(struct work *w, const char *id, struct dlq_err *err)
 	buf_addc(&path, 0);
 	struct client_call call = {.method = "GET", .path = path.p, .timeout_ms = 90000};
 	if (!client_call(w->cl, &call, err)) {
-		w->json = is_json(buf_str(&call.reply));
+		w->json = is_json(buf_str(&call.reply), NULL);
 		buf_adds(&w->old, buf_str(&call.reply));
 		if (!str_is_utf8(buf_str(&call.reply)))
 			err_set(err, DLQ_BAD_REQUEST, "the body of %s is no text: `dlq show %s --body` writes it to a file, and "
@@ -169,22 +172,24 @@ out:
 /* Whether the operator wants it to go back as it is now. */
 static bool agreed(struct work *w)
 {
-	json_error_t where;
-	json_t *v = json_loadb(w->new_body.n ? w->new_body.p : "", w->new_body.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
+	struct str text = buf_str(&w->new_body);
+	size_t at = 0;
 
 	if (!w->c->json) {
 		printf("%s\n", w->dlq_id);
-		edit_diff(buf_str(&w->old), buf_str(&w->new_body));
+		edit_diff(buf_str(&w->old), text);
 		fflush(stdout);
 	}
-	if (w->json && !v) {
-		char safe[300];
+	if (w->json && !is_json(text, &at)) {
+		size_t line = 1, column = 1;
 
-		fprintf(stderr, "careful: it was a JSON document and is none any more: line %d, column %d: %s\n", where.line, where.column,
-			text_safe(str_of(where.text), safe, sizeof(safe)));
+		for (size_t i = 0; i < at && i < text.n; i++) {
+			column = text.p[i] == '\n' ? 1 : column + ((text.p[i] & 0xc0) != 0x80);
+			line += text.p[i] == '\n';
+		}
+		fprintf(stderr, "careful: it was a JSON document and is none any more: line %zu, column %zu\n", line, column);
 	}
-	json_decref(v);
-	if (!w->new_body.n)
+	if (!text.n)
 		fprintf(stderr, "careful: the body is empty now\n");
 	return cli_flag(w->c, "yes") || ask_yes("put it back with this body?");
 }
@@ -226,7 +231,10 @@ int edit_by_hand(struct cli *c, struct client *cl, const char *id)
 	bool edited = !run_editor(&w, &editing);
 	if (read_back(&w, &err)) {
 		rc = cli_fail(edited ? &err : &editing);
-		keep(&w);
+		if (!access(w.path, F_OK))
+			keep(&w);
+		else if (edited)
+			fprintf(stderr, "the editor %s left no file; nothing was put back\n", editor());
 	} else if (!edited) {
 		rc = cli_fail(&editing);
 		if (is_changed(&w))

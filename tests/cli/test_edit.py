@@ -199,6 +199,25 @@ class Editor(CliTest):
         self.edit(dead, "echo '{\"a\": 1' >\"$1\"", "--yes")
         self.assertIn("careful: it was a JSON document and is none any more", self.err)
 
+    def test_numbers_beyond_64_bits(self):
+        dead = self.bury(self.q, '{"id":12345678901234567890, "p":1.10,"big":1e999, "odd key":[1,{"to":"exmaple"}]}')
+        out = self.edit(dead, "case $1 in *.json) sed -i s/exmaple/example/ \"$1\";; esac", "--yes")
+        self.assertIn('    .["odd key"][1].to: "exmaple" -> "example"\n', out)
+        self.assertNotIn(".id", out)
+        self.work(self.q, "permanent", error={"type": "Broken", "message": "x"})
+        out = self.edit(dead, "sed -i 's/67890,/67891,/; s/1.10/1.1/' \"$1\"", "--yes")
+        self.assertIn("    .id: 12345678901234567890 -> 12345678901234567891\n    .p: 1.10 -> 1.1\n", out)
+        self.work(self.q, "permanent", error={"type": "Broken", "message": "x"})
+        self.edit(dead, "sed -i 's/}]}/}}/' \"$1\"", "--yes")
+        self.assertIn("careful: it was a JSON document and is none any more: line 1, column ", self.err)
+
+    def test_the_editor_takes_the_file_away(self):
+        dead = self.bury(self.q, "text")
+        self.edit(dead, "rm \"$1\"", "--yes", code=3)
+        self.assertIn("left no file; nothing was put back", self.err)
+        self.assertNotIn("what you typed", self.err)
+        self.assertEqual(self.get(dead)["state"], "dead")
+
     def test_asks(self):
         dead = self.bury(self.q, "old")
         seen = self.terminal("edit", dead, "--reason", "r", env=self.editor("echo new >\"$1\""), answer=b"n\n", code=1)

@@ -32,17 +32,32 @@ static void show_progress(const struct import *m)
 	progress("imported %s, here already %s, failed %s", count_format(m->imported, a), count_format(m->exists, b), count_format(m->failed, c));
 }
 
+/* The server counts lines within a request and says so in its text; here it is the line of the file that is named. */
+static void forget_line(json_t *error)
+{
+	const char *detail = jstr(error, "detail");
+	size_t n = 5;
+
+	if (strncmp(detail, "line ", n))
+		return;
+	n += strspn(detail + n, "0123456789");
+	if (!strncmp(detail + n, ", column ", 9) || !strncmp(detail + n, ": ", 2))
+		json_object_set_new(error, "detail", json_string(detail + n + 2));
+}
+
 static void one_result(struct import *m, int64_t line, json_t *r)
 {
 	json_t *error = json_object_get(r, "error");
 	char safe[600];
 
-	if (error)
+	if (error) {
+		forget_line(error);
 		m->failed++;
-	else if (json_is_true(json_object_get(r, "exists")))
+	} else if (json_is_true(json_object_get(r, "exists"))) {
 		m->exists++;
-	else
+	} else {
 		m->imported++;
+	}
 	if (m->c->json) {
 		json_object_set_new(r, "line", json_integer(line));
 		json_line(r);

@@ -187,6 +187,7 @@ class Import(TransferTest):
         self.assertEqual(self.out, "imported 3, here already 0, failed 3\n")
         for n in (3, 5, 6):
             self.assertRegex(self.err, r"(?m)^line %d: " % n)
+        self.assertIn("line 3: bad_request: column 1: ", self.err) # and no second number of a line, of the request
         docs = [json.loads(x) for x in self.there("import", "-", "--yes", "--json", input=text, code=1).splitlines()]
         self.assertEqual([d["line"] for d in docs], [1, 3, 4, 5, 6, 7])
         self.assertEqual([d.get("exists") for d in docs], [True, None, True, None, None, True])

@@ -170,9 +170,15 @@ static int finish(struct export *e, const char *file, enum dlq_code code, struct
 	if (!code && sink_finish(e->sink, whole, err))
 		code = err->code;
 	if (code) {
+		const char *part = e->scan.found ? sink_part(e->sink) : NULL;
+		struct dlq_err ignored;
+
 		rc = cli_fail(err);
+		/* What came is whole there, compressed, too; the file of an export that got nothing goes with the sink. */
+		if (part && sink_finish(e->sink, false, &ignored))
+			fprintf(stderr, "%s ends in the middle of a record\n", part);
 		fprintf(stderr, "the export is not complete: %s dead letters%s%s\n", count_format(e->scan.found, n),
-			sink_part(e->sink) ? " are in " : " were written", sink_part(e->sink) ? sink_part(e->sink) : "");
+			part ? " are in " : " were written", part ? part : "");
 		return rc;
 	}
 	if (!whole) {

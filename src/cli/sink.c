@@ -154,6 +154,8 @@ void sink_free(struct sink *s)
 		return;
 	if (s->fd > STDERR_FILENO)
 		close(s->fd);
+	if (s->part && !s->bytes)
+		unlink(s->part);
 	ZSTD_freeCCtx(s->zstd);
 	mem_free(s->out);
 	mem_free(s->path);

@@ -17,6 +17,6 @@ enum dlq_code sink_finish(struct sink *s, bool whole, struct dlq_err *err) MUST_
 int64_t sink_bytes(const struct sink *s);        /* written so far */
 const char *sink_part(const struct sink *s);     /* the file as it is named until sink_finish, or NULL */
 bool sink_closed(const struct sink *s);          /* the reader of the pipe had enough */
-void sink_free(struct sink *s);                  /* takes NULL */
+void sink_free(struct sink *s);                  /* takes NULL; a .part without a byte is removed */
 
 #endif

@@ -20,7 +20,7 @@ static void next_command(struct cli *c, const struct selection *s, const struct 
 	edit_options_words(c, &words);
 	if (p->selected > 1)
 		buf_addz(&words, " --first 5 --stop-at 10%");
-	if (p->over_limit && cli_flag(c, "override"))
+	if (cli_flag(c, "override"))
 		buf_addz(&words, " --override");
 	buf_addz(&words, " --reason ");
 	if (reason && *reason)
@@ -61,7 +61,7 @@ static int preview(struct cli *c, struct selection *s, const json_t *edit, int s
 	if (!cl)
 		return rc;
 	interrupt_catch();
-	if (selection_resolve(c, cl, s, &err) || preview_run(cl, s, "redrive", edit, shown, !c->json, &p, &err)) {
+	if (selection_resolve(c, cl, s, &err) || preview_run(cl, s, "redrive", edit, cli_flag(c, "override"), shown, !c->json, &p, &err)) {
 		rc = cli_fail(&err);
 	} else {
 		if (c->json)

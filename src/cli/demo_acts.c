@@ -197,7 +197,7 @@ static enum dlq_code look_first(struct demo *d, struct dlq_err *err)
 	demo_say("The right program, looked at before it is used. Nothing is changed by looking:");
 	prompt("dlq edit --group %.*s --jq '%s' --show 2", GROUP_ID_SHORT, d->group, RIGHT_PROGRAM);
 	snprintf(s.group, sizeof(s.group), "%s", d->group);
-	enum dlq_code code = preview_run(d->client, &s, "redrive", edit, 2, false, &p, err);
+	enum dlq_code code = preview_run(d->client, &s, "redrive", edit, false, 2, false, &p, err);
 	if (!code)
 		preview_print(&p);
 	if (!code && p.changed != d->bad)

@@ -192,7 +192,10 @@ static int report(struct cli *c, struct client *cl, const json_t *r)
 	} else if (!strcmp(state, "running")) {
 		fprintf(stderr, "interrupted; the job goes on: dlq redrives show %s   (pause and cancel end it)\n", jstr(r, "redrive_id"));
 	} else if (done && !jint(r, "total")) {
-		fprintf(stderr, "nothing fits: no dead letter was %s\n", past);
+		if (!strcmp(jstr(r, "action"), "restore"))
+			fprintf(stderr, "nothing fits: none of them is discarded or archived any more\n");
+		else
+			fprintf(stderr, "nothing fits: no dead letter was %s\n", past);
 	} else if (halted) {
 		printf("halted: %s\n", text_safe(str_of(jstr(r, "halted_why")), safe, sizeof(safe)));
 		show_edited(r);
@@ -285,7 +288,7 @@ static int64_t count(const struct job *j, struct preview *p, int *rc)
 	if (selection_plain(j->sel) && !edit)
 		return count_plain(j, rc);
 	interrupt_catch();
-	if (preview_run(j->cl, j->sel, j->action, edit, 0, !j->c->json, p, &err)) {
+	if (preview_run(j->cl, j->sel, j->action, edit, json_is_true(json_object_get(j->more, "override")), 0, !j->c->json, p, &err)) {
 		*rc = cli_fail(&err);
 		return -1;
 	}

@@ -65,8 +65,8 @@ static void show_progress(const struct preview *p)
 		progress("looked at %s, %s chosen", count_format(p->scan.looked, a), count_format(p->selected, b));
 }
 
-enum dlq_code preview_run(struct client *cl, const struct selection *s, const char *action, const json_t *edit, int show, bool shown,
-			  struct preview *out, struct dlq_err *err)
+enum dlq_code preview_run(struct client *cl, const struct selection *s, const char *action, const json_t *edit,
+			  bool override_limit, int show, bool shown, struct preview *out, struct dlq_err *err)
 {
 	char *cursor = NULL;
 	int at = 0;
@@ -78,6 +78,8 @@ enum dlq_code preview_run(struct client *cl, const struct selection *s, const ch
 		selection_add(s, at, body);
 		if (edit)
 			json_object_set_new(body, "edit", json_deep_copy(edit));
+		if (override_limit)
+			json_object_set_new(body, "override", json_true());
 		if (cursor)
 			json_object_set_new(body, "cursor", json_string(cursor));
 		json_t *step = client_json(cl, "POST", "/v1/redrives/preview", body, err);

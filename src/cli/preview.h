@@ -12,11 +12,11 @@ struct preview {
 };
 
 /*
- * Adds up all steps for the selection with `action`, and edit and to as in the request (NULL: none). show: 0 to 100 changes. Progress
- * on stderr with show_progress.
+ * Adds up all steps for the selection with `action`, and edit as in the request (NULL: none). override_limit: as redrive --override.
+ * show: 0 to 100 changes. Progress on stderr with show_progress.
  */
-enum dlq_code preview_run(struct client *cl, const struct selection *s, const char *action, const json_t *edit, int show,
-			  bool show_progress, struct preview *out, struct dlq_err *err) MUST_USE;
+enum dlq_code preview_run(struct client *cl, const struct selection *s, const char *action, const json_t *edit,
+			  bool override_limit, int show, bool show_progress, struct preview *out, struct dlq_err *err) MUST_USE;
 void preview_release(struct preview *p);
 /* Diffs, failures and counts, to stdout. */
 void preview_print(const struct preview *p);

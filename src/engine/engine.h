@@ -188,6 +188,7 @@ struct engine_op {
 		 */
 		struct {
 			struct engine_selection sel; enum redrive_action action; struct engine_edit edit;
+			bool override_limit;       /* as of redrive: archived ones are chosen, too, and none is over the limit */
 			int limit;                 /* 0 to 100 */
 			int64_t before_no;
 			int64_t selected, changed, unchanged, failed, over_limit;

@@ -210,8 +210,8 @@ enum dlq_code scan_preview(struct scanner *s, struct engine_op *op)
 	op->u.preview.n = 0;
 	enum dlq_code c = preview_check(op, &op->err);
 	if (!c) {
-		k.states = action_states(action, false);
-		k.check_limit = action == ACTION_REDRIVE;
+		k.states = action_states(action, op->u.preview.override_limit);
+		k.check_limit = action == ACTION_REDRIVE && !op->u.preview.override_limit;
 		k.whole = !op->u.preview.sel.filtered;
 		op->u.preview.items = arena_alloc(&op->arena, ((size_t)op->u.preview.limit + 1) * sizeof(struct engine_preview_item));
 		c = scan_resolve(&k, &op->err);

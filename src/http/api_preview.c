@@ -136,6 +136,7 @@ static void preview(struct http_req *r)
 	r->op.u.preview.sel = w->sel;
 	r->op.u.preview.action = w->action;
 	r->op.u.preview.edit = w->edit;
+	r->op.u.preview.override_limit = w->override_limit;
 	r->op.u.preview.limit = w->preview_limit;
 	r->op.u.preview.before_no = w->preview_before;
 	request_submit(r, OP_PREVIEW, preview_done);
@@ -150,7 +151,7 @@ static void read_cursor(struct http_req *r, struct json_pull *j, int64_t *n)
 
 void api_redrive_preview(struct http_req *r)
 {
-	static const char *const known[] = {WISH_KEYS, "limit", "cursor"};
+	static const char *const known[] = {WISH_KEYS, "limit", "cursor", "override"};
 	struct wish *w = wish_new(r);
 	struct json_pull j;
 	struct str key;
@@ -166,12 +167,16 @@ void api_redrive_preview(struct http_req *r)
 				jp_int(&j, 0, PREVIEW_ITEMS_MAX, &limit);
 			else if (f == WISH_FIELDS + 1)
 				read_cursor(r, &j, &w->preview_before);
+			else if (f == WISH_FIELDS + 2)
+				jp_bool(&j, &w->override_limit);
 			else
 				wish_field(r, &j, f, &seen, w);
 		}
 	}
 	w->preview_limit = (int)limit;
 	wish_check(&j, seen, w);
+	if (!j.failed && w->override_limit && w->action != ACTION_REDRIVE)
+		jp_fail(&j, DLQ_BAD_REQUEST, "\"override\" goes with the action redrive, not with %s", redrive_action_name(w->action));
 	if (jin_end(r, &j))
 		wish_allow(r, w, preview);
 }

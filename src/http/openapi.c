@@ -121,7 +121,7 @@ static const struct schema schemas[] = {
 	                 ",\"dry_run\":" BOOL ",\"first\":{\"type\":\"integer\",\"minimum\":1},\"canary_wait\":" DURATION ",\"rate\":" RATE
 	                 ",\"stop_at\":" STOP_AT ",\"override\":" BOOL "}}"},
 	{"RedrivePreview", "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{" SELECTION ",\"limit\":{\"type\":\"integer\",\"minimum\":0,"
-	                   "\"maximum\":100,\"default\":5},\"cursor\":" TEXT "}}"},
+	                   "\"maximum\":100,\"default\":5},\"cursor\":" TEXT ",\"override\":" BOOL "}}"},
 	{"Preview", "{\"type\":\"object\",\"required\":[\"looked\",\"selected\",\"changed\",\"unchanged\",\"failed\",\"over_limit\",\"items\",\"next\"],"
 	            "\"properties\":{\"looked\":" INT ",\"selected\":" INT ",\"changed\":" INT ",\"unchanged\":" INT ",\"failed\":" INT
 	            ",\"over_limit\":" INT ",\"errors\":" INT ",\"first_error\":" TEXT ",\"next\":{\"type\":[\"string\",\"null\"]},\"items\":"

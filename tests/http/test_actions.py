@@ -82,6 +82,11 @@ class Actions(DeadCase):
         self.run_job(ids=[self.ids["m0"], self.ids["m1"]], action="archive")
         self.problem(409, "conflict", "POST", "/v1/redrives", {"ids": [self.ids["m0"]], "reason": "x"})
         self.assertEqual(self.run_job(filter={"queue": self.q, "id": "m0"})["sent"], 0)
+        for override in (False, True):
+            p = self.server.ok("POST", "/v1/redrives/preview", {"filter": {"queue": self.q, "id": "m0"}, "override": override})
+            self.assertEqual(p["selected"], int(override))
+        self.problem(400, "bad_request", "POST", "/v1/redrives/preview", {"queue": self.q, "action": "discard", "override": True},
+                     text="goes with the action redrive")
         self.assertEqual(self.run_job(filter={"queue": self.q, "id": "m0"}, override=True)["sent"], 1)
         self.server.ok("POST", "/v1/dead-letters/%s/redrive" % self.ids["m1"], {"reason": "x", "override": True})
         self.assertEqual({d["id"] for d in self.take(2)}, {"m0", "m1"})

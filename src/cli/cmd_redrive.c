@@ -78,6 +78,10 @@ static bool add_guard(struct cli *c, json_t *more)
 			cli_usage(c, "--canary-wait %s: from 1s to 7d", cli_opt(c, "canary-wait"));
 			return false;
 		}
+		if (!first) {
+			cli_usage(c, "--canary-wait goes with --first N: how many are put back before the wait");
+			return false;
+		}
 		json_object_set_new(more, "canary_wait", json_string(cli_opt(c, "canary-wait")));
 	}
 	return add_rate(c, more) && add_stop(c, more);

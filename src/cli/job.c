@@ -374,6 +374,7 @@ static json_t *start(const struct job *j, int at, int *rc)
 	struct ids *ids = &j->sel->ids;
 	bool named = ids->n > 0;
 
+	interrupt_catch(); /* once the request is out, Ctrl-C must say that the job goes on */
 	for (int dropped = 0;; dropped++) {
 		struct dlq_err err = {0};
 		json_t *body = json_pack("{s:s}", "reason", cli_opt(j->c, "reason"));

@@ -185,7 +185,7 @@ class Mistakes(CliTest):
         q = self.fresh()
         self.refused(((["--first", "0"], "whole number"), (["--first", "many"], "whole number"), (["--rate", "fast"], "--rate fast"), (["--rate", "0/s"], "--rate"),
                       (["--rate", "10/d"], "--rate"), (["--rate", "10"], "--rate"), (["--stop-at", "0"], "whole number"), (["--stop-at", "101%"], "--stop-at"),
-                      (["--stop-at", "x"], "--stop-at x"), (["--canary-wait", "8d"], "1s to 7d"), (["--canary-wait", "soon"], "a duration is"),
+                      (["--stop-at", "x"], "--stop-at x"), (["--canary-wait", "8d"], "1s to 7d"), (["--canary-wait", "1m"], "goes with --first N"), (["--canary-wait", "soon"], "a duration is"),
                       (["--to", "bad name"], "a queue is wanted"), (["--to", "2026-12-01T00:00:00Z"], "--died-to TIME"), (["--set-header", "x"], "NAME=VALUE"),
                       (["--jq", ""], "a program is wanted")),
                      "redrive", "--queue", q, "--reason", "r", "--yes")

@@ -38,6 +38,11 @@ static void show(struct cli *c, const struct selection *s, const struct preview 
 	char what[200], n[32];
 
 	if (!p->selected) {
+		if (s->ids.n) {
+			fprintf(stderr, "nothing fits: %s dead now; `dlq show DLQ_ID` says what became of %s, and archived ones need --override\n",
+				s->ids.n == 1 ? "it is not" : "none of them is", s->ids.n == 1 ? "it" : "them");
+			return;
+		}
 		selection_what(s, what, sizeof(what));
 		fprintf(stderr, "nothing fits: no dead letter in %s (looked at %s)\n", what, count_format(p->scan.looked, n));
 		return;

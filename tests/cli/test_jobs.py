@@ -111,7 +111,7 @@ class Jobs(CliTest):
         wait_until(lambda: self.get(dead)["state"] == "archived")
         self.assertIn("as many redrives as its queue allows", self.cli("show", dead))
         self.cli("redrive", dead, "--reason", "r", code=5)
-        self.assertIn("nothing fits", self.cli("edit", dead, "--jq", ".a = 1") + self.err)
+        self.assertIn("nothing fits: it is not dead now", self.cli("edit", dead, "--jq", ".a = 1") + self.err)
         self.assertRegex(self.cli("edit", dead, "--set-header", "a=1", "--override"), r"(?m)^  chosen +1\n  changed +1$")
         self.assertIn("--set-header a=1 --override --reason", self.out)
         self.cli("redrive", "--id", self.get(dead)["id"], "--reason", "r", "--override", "--dry-run")

@@ -239,7 +239,7 @@ int job_start(struct cli *c, struct client *cl, const char *path, json_t *body)
 {
 	struct dlq_err err = {0};
 
-	interrupt_catch(); /* see start_all */
+	interrupt_catch(); /* see start */
 	json_t *r = client_json(cl, "POST", path, body, &err);
 
 	return r ? follow(c, cl, r) : cli_fail(&err);
@@ -399,7 +399,6 @@ static int start_all(const struct job *j)
 {
 	int worst = 0, at = 0;
 
-	interrupt_catch(); /* before a job is there: from then on it says which one goes on */
 	do {
 		int rc = 0, ended = 0;
 		json_t *r = start(j, at, &rc);

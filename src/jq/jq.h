@@ -6,10 +6,12 @@
  * which item did it, and the struct is dead from then on (jq_dead). One thread at a time uses a struct jq.
  *
  *     JQ_WHERE  input: the message document: the members of `head` (JSON object text) and "body": the JSON value, or the text of a
- *               body that is not JSON, or null and "body_base64" for one that is not UTF-8. MATCH when the first output is neither
+ *               body that is not JSON, or null and "body_base64" for one that is not UTF-8. MATCH when the output is neither
  *               false nor null; no output is no match.
- *     JQ_EDIT   input: the JSON body alone. The first output becomes the new body; bytes that the program did not touch stay as
+ *     JQ_EDIT   input: the JSON body alone. The output becomes the new body; bytes that the program did not touch stay as
  *               they were (jq/json_merge.h). No output, or a body that is not JSON: FAILED.
+ *
+ * More than one output is FAILED in both.
  *
  * env, $ENV, input, inputs, input_filename, input_line_number, debug, stderr, halt, halt_error, import, include, modulemeta,
  * get_search_list and @sh are refused when the program is compiled, each with what to do instead.

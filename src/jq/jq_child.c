@@ -362,27 +362,6 @@ static struct str text_of(jv string)
 	return (struct str){jv_string_value(string), (size_t)jv_string_length_bytes(jv_copy(string))};
 }
 
-/* The first output; invalid: none, and *failed says whether by an error, whose text is the answer then. Takes input. */
-static jv first_output(jv input, bool *failed)
-{
-	state.in_jq = 1;
-	jq_start(state.jq, input, 0);
-	jv v = jq_next(state.jq);
-	*failed = false;
-	if (!jv_is_valid(v) && jv_invalid_has_msg(jv_copy(v))) {
-		jv msg = jv_invalid_get_msg(v);
-		if (jv_get_kind(msg) != JV_KIND_STRING)
-			msg = jv_dump_string(msg, 0);
-		*failed = true;
-		state.in_jq = 0;
-		answer(JQ_A_FAILED, text_of(msg));
-		jv_free(msg);
-		return jv_invalid();
-	}
-	state.in_jq = 0;
-	return v;
-}
-
 static void fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 static void fail(const char *fmt, ...)
 {
@@ -392,6 +371,41 @@ static void fail(const char *fmt, ...)
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	answer(JQ_A_FAILED, str_of(text));
+}
+
+static void fail_by(jv invalid)
+{
+	jv msg = jv_invalid_get_msg(invalid);
+	if (jv_get_kind(msg) != JV_KIND_STRING)
+		msg = jv_dump_string(msg, 0);
+	answer(JQ_A_FAILED, text_of(msg));
+	jv_free(msg);
+}
+
+/*
+ * The only output; invalid: there is none, and *failed says whether something failed, which is the answer then. A second output is a
+ * failure: taking the first would replace a body by one of its parts, and miss what a condition says of the others. Takes input.
+ */
+static jv only_output(jv input, bool *failed)
+{
+	state.in_jq = 1;
+	jq_start(state.jq, input, 0);
+	jv v = jq_next(state.jq);
+	jv second = jv_is_valid(v) ? jq_next(state.jq) : jv_copy(v);
+	state.in_jq = 0;
+	*failed = true;
+	if (jv_is_valid(second)) {
+		fail("the program gives more than one output; %s", state.hello.kind == JQ_WHERE ? "join them by any(...) or all(...)" : "there must be one, the whole new body: .items |= map(...) instead of .items[] | ...");
+		jv_free(second);
+	} else if (jv_invalid_has_msg(jv_copy(second))) {
+		fail_by(second);
+	} else {
+		jv_free(second);
+		*failed = false;
+		return v;
+	}
+	jv_free(v);
+	return jv_invalid();
 }
 
 static jv set_body_bytes(jv message, struct str body)
@@ -429,7 +443,7 @@ static void run_where(struct str head, struct str body)
 	else
 		message = set_body_bytes(message, body);
 	bool failed;
-	jv v = first_output(message, &failed);
+	jv v = only_output(message, &failed);
 	jv_kind kind = jv_get_kind(v);
 	jv_free(v);
 	if (!failed)
@@ -474,7 +488,7 @@ static void run_edit(struct str body)
 		return;
 	}
 	bool failed;
-	jv v = first_output(value_of(&state.doc, 0), &failed);
+	jv v = only_output(value_of(&state.doc, 0), &failed);
 	if (failed)
 		return;
 	if (jv_is_valid(v))

@@ -42,7 +42,7 @@ struct equeue *equeue_need(struct engine *e, struct engine_op *op)
 	struct equeue *q = equeue_find(e, op->queue);
 	if (!q)
 		err_set(&op->err, DLQ_NOT_FOUND,
-		        "there is no queue %.*s; make it with PUT /v1/queues/%.*s, with `dlq queues put %.*s`, "
+		        "there is no queue %.*s; make it with PUT /v1/queues/%.*s, with `dlq queues create %.*s`, "
 		        "or in the configuration file under queues",
 		        (int)(op->queue.n > 64 ? 64 : op->queue.n), op->queue.p,
 		        (int)(op->queue.n > 64 ? 64 : op->queue.n), op->queue.p,

@@ -165,6 +165,6 @@ bool auth_need(struct http_req *r, struct str queue)
 {
 	if (auth_may(r, queue))
 		return true;
-	refuse(r, queue, DLQ_FORBIDDEN, "the token is limited to other queues");
+	refuse(r, queue, DLQ_FORBIDDEN, queue.n ? "the token is limited to other queues" : "the token is limited to queues: name one of them, or a group of theirs");
 	return false;
 }

@@ -6,7 +6,7 @@ static enum dlq_code in_redrive(struct sq_store *s, sqlite3_stmt *st, const char
 	char id[ULID_LEN + 1];
 	id_redrive(s, col(st, 1), col(st, 0), id);
 	q_end(st);
-	return err_set(err, DLQ_IN_REDRIVE, "%s in the active redrive %s: wait for it or cancel it", what, id);
+	return err_set(err, DLQ_IN_REDRIVE, "%s in the active redrive %s: wait for it, resume it if it was paused or halted, or cancel it", what, id);
 }
 
 /* Whether another active redrive has yet to handle the dead letter (invariant 9). */

@@ -1,7 +1,9 @@
 /* Opening: what is refused and what it says; the format kept from before. Of the SQLite store. */
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib_store.h"
@@ -59,6 +61,34 @@ static void test_second_opener_is_kept_out(void **state)
 	EXPECT(w, DLQ_STORE_LOCKED, open_code(w));
 	assert_non_null(strstr(w->err.detail, w->dir));
 	world_reopen(w);
+}
+
+/* Ends at once; its number is free then. */
+static pid_t gone_pid(void)
+{
+	pid_t pid = fork();
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	return pid;
+}
+
+/* A server that was killed while it started a child: for a moment the child still has the lock. */
+static void test_lock_of_a_killed_server(void **state)
+{
+	struct world *w = *state;
+	EXPECT(w, DLQ_OK, open_code(w));
+	int fd = open(in_dir(w, "dlq.lock"), O_RDWR | O_TRUNC);
+	assert_true(fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB));
+	assert_true(dprintf(fd, "%ld\n", (long)gone_pid()) > 0);
+	pid_t child = fork();
+	if (!child) {
+		usleep(200000);
+		_exit(0);
+	}
+	close(fd);
+	EXPECT(w, DLQ_OK, open_code(w));
+	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 static void test_newer_format(void **state)
@@ -480,6 +510,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_second_opener_is_kept_out, world_new, world_free),
 	    cmocka_unit_test_setup_teardown(test_files_are_private, world_new, world_free),
+	    BARE(test_lock_of_a_killed_server),
 	    BARE(test_newer_format),
 	    BARE(test_foreign_database),
 	    BARE(test_not_a_database),

@@ -1,11 +1,17 @@
 /* Opening and closing: one process per data folder, one known format, forward only. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "store/sqlite/internal.h"
+
+#define LEFT_OVER_TRIES 50 /* how often, and how long apart, a lock is tried whose process has gone */
+#define LEFT_OVER_MS 20
 
 #define QUICK_CHECK_BYTES ((int64_t)32 << 20) /* a larger file is not read as a whole at every start */
 #define CACHE_DEFAULT ((int64_t)16 << 20)
@@ -47,6 +53,24 @@ static char *path_in(const char *dir, const char *name)
 	return buf_take(&b, NULL);
 }
 
+/*
+ * A server that was killed while it started a child leaves the lock to that child until it runs its own program: a moment.
+ * So a lock whose process has gone is tried again; pid: who has it.
+ */
+static bool lock_try(int fd, char *pid, size_t size)
+{
+	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB); i++) {
+		ssize_t n = pread(fd, pid, size - 1, 0);
+		pid[n > 0 ? n : 0] = '\0';
+		long holder = strtol(pid, NULL, 10);
+		bool gone = holder > 0 && kill((pid_t)holder, 0) && errno == ESRCH;
+		if (!gone || i == LEFT_OVER_TRIES)
+			return false;
+		nanosleep(&(struct timespec){.tv_nsec = LEFT_OVER_MS * 1000000L}, NULL);
+	}
+	return true;
+}
+
 /* flock and not fcntl: it also keeps out a second store in this process, and closing another descriptor does not end
  * it. */
 static enum dlq_code lock_take(struct sq_store *s, struct dlq_err *err)
@@ -59,12 +83,10 @@ static enum dlq_code lock_take(struct sq_store *s, struct dlq_err *err)
 		err_set(err, c,
 		        "%s cannot be opened: %s: make the data folder writable for this user, or free some space",
 		        path, strerror(errno));
-	} else if (flock(s->lock_fd, LOCK_EX | LOCK_NB)) {
-		ssize_t n = read(s->lock_fd, pid, sizeof(pid) - 1);
-		pid[n > 0 ? n : 0] = '\0';
+	} else if (!lock_try(s->lock_fd, pid, sizeof(pid))) {
 		c = err_set(err, DLQ_STORE_LOCKED,
 		            "%s: another server has this data folder open%s%.*s: stop it or use another folder", path,
-		            n > 0 ? ", process " : "", (int)strcspn(pid, "\n"), pid);
+		            pid[0] ? ", process " : "", (int)strcspn(pid, "\n"), pid);
 	} else {
 		int n = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
 		/* For people only: the lock is what counts. */

@@ -299,6 +299,44 @@ static void test_discard_and_undo(void **state)
 	assert_int_equal(list_seqs(w, f, seqs, 10), 0);
 }
 
+/* What ends while a restore runs is no member of it, and stays as it is. */
+static void test_what_ends_during_a_restore(void **state)
+{
+	struct world *w = *state;
+	struct store_redrive back = {.action = ACTION_RESTORE, .queue_id = w->q, .queue = STR("q"), .operator = STR("ann")};
+	struct store_redrive group = {.action = ACTION_RESTORE, .operator = STR("ann")};
+	struct store_redrive plan = {.action = ACTION_RESTORE, .plan = STR("{\"queue\":\"q\"}"), .operator = STR("ann")};
+	int64_t s[4];
+	begin(w);
+	for (int i = 0; i < 4; i++)
+		s[i] = dead_of(w, 1, "w", "");
+	OK(w, w->ops->discard_one(w->s, s[0], 0, STR("ann"), STR("before"), &w->err));
+	OK(w, w->ops->redrive_create(w->s, &back, NULL, 0, &w->err));
+	assert_int_equal(back.total, 1);
+	OK(w, w->ops->discard_one(w->s, s[1], 0, STR("bob"), STR("meanwhile"), &w->err));
+	OK(w, w->ops->give_up_one(w->s, s[2], 0, STR("bob"), STR("meanwhile"), &w->err));
+	run(w, &back, 10);
+	commit(w);
+	struct store_redrive now = redrive_now(w, &back);
+	assert_true(now.total == 1 && now.sent == 1 && now.skipped == 0);
+	assert_int_equal(read_dead(w, s[0]).state, DEAD_DEAD);
+	assert_int_equal(read_dead(w, s[1]).state, DEAD_DISCARDED);
+	assert_int_equal(read_dead(w, s[2]).state, DEAD_ARCHIVED);
+	begin(w);
+	group.group_id = read_dead(w, s[0]).group_id;
+	OK(w, w->ops->redrive_create(w->s, &group, NULL, 0, &w->err));
+	assert_int_equal(group.total, 2);
+	OK(w, w->ops->discard_one(w->s, s[3], 0, STR("bob"), STR("meanwhile"), &w->err));
+	run(w, &group, 10);
+	OK(w, w->ops->redrive_create(w->s, &plan, NULL, 0, &w->err));
+	OK(w, w->ops->discard_one(w->s, s[0], 0, STR("bob"), STR("meanwhile"), &w->err));
+	commit(w);
+	now = redrive_now(w, &group);
+	assert_true(now.total == 2 && now.sent == 2 && now.skipped == 0);
+	assert_int_equal(read_dead(w, s[3]).state, DEAD_DISCARDED);
+	assert_true(read_dead(w, s[0]).died_no >= plan.plan_next); /* the plan looks below that alone */
+}
+
 static void test_jobs_of_groups_and_override(void **state)
 {
 	struct world *w = *state;
@@ -402,6 +440,7 @@ int main(void)
 	    T(test_whole_queue_beside_a_plan),
 	    T(test_handled_members_let_a_whole_queue_start),
 	    T(test_discard_and_undo),
+	    T(test_what_ends_during_a_restore),
 	    T(test_jobs_of_groups_and_override),
 	    T(test_skipped_members_say_why),
 	    cmocka_unit_test(test_names),

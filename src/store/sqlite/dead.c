@@ -247,6 +247,21 @@ void dead_leave(struct sq_store *s, const struct dead_facts *d)
 	}
 }
 
+/*
+ * What ends while a restore is on its way to its number would become a member of it, and come back at once: members are those
+ * that had ended when it started (invariant 9). So it gets a new number.
+ */
+static void number_past_restores(struct sq_store *s, struct dead_facts *d, struct arena *a)
+{
+	int64_t any;
+	if (!q_int(&s->w, Q_RESTORE_AHEAD, &any, "i", d->died_no))
+		return;
+	int64_t no = number_take(s, &s->died_no);
+	headers_renumber(s, d, headers_now(s, d->seq, false, a), no, a);
+	q_run(&s->w, Q_DEAD_NUMBER, "ii", d->seq, no);
+	d->died_no = no;
+}
+
 /* dead -> discarded or archived. */
 static enum dlq_code dead_end(struct sq_store *s, int64_t seq, int64_t redrive_n, enum dead_state to, struct str operator, struct str why_text,
                               struct dlq_err *err)
@@ -258,6 +273,7 @@ static enum dlq_code dead_end(struct sq_store *s, int64_t seq, int64_t redrive_n
 	if (!c) {
 		struct sq_queue *q = queue_find(s, d.queue_id);
 		struct sq_group *g = group_touch(s, d.group_id);
+		number_past_restores(s, &d, &a);
 		q_run(&s->w, Q_DEAD_END, "iiitt", seq, I(to), s->wall, operator, why_text);
 		followers_free(s, q, &d);
 		dead_leave(s, &d);

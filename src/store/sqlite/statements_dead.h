@@ -47,6 +47,7 @@
 	X(DEAD_END, "UPDATE dead SET state=?2,state_at=?3,operator=?4,why=?5 WHERE seq=?1")                             \
 	X(DEAD_MEMBER, "UPDATE dead SET redrive_n=?2,redrive_id=?3 WHERE seq=?1")                                       \
 	X(DEAD_RESTORE, "UPDATE dead SET state=0,state_at=?2,operator=?3,why=?4,died_no=?5 WHERE seq=?1")               \
+	X(DEAD_NUMBER, "UPDATE dead SET died_no=?2 WHERE seq=?1")                                                       \
 	/* Restored by hand: it is no longer what a job made it. */                                                     \
 	X(DEAD_NO_MEMBER, "UPDATE dead SET redrive_n=0,redrive_id=NULL WHERE seq=?1 AND redrive_n>0 AND"                \
 	                  " EXISTS(SELECT 1 FROM redrive r WHERE r.n=dead.redrive_n AND r.action<>0)")                  \
@@ -95,6 +96,8 @@
 	X(REDRIVE_OF_ITEM, "SELECT r.n,r.started_at FROM redrive_item i CROSS JOIN redrive r ON r.n=i.redrive_n"        \
 	                   " WHERE i.seq=?1 AND i.state=0 AND r.state IN (0,1,4) AND r.queue_id=0 AND r.group_id=0"     \
 	                   " AND i.ord>r.cursor_no AND (r.plan IS NULL OR i.ord=?2) AND r.n<>?3 LIMIT 1")               \
+	X(RESTORE_AHEAD, "SELECT 1 FROM redrive WHERE state IN (0,1,4) AND action=3 AND until_no>=?1 AND (plan_next>?1 OR plan IS NULL" \
+	                 " AND (queue_id>0 OR group_id>0) AND cursor_no<?1) LIMIT 1")                                   \
 	X(REDRIVE_OVERLAP, "SELECT n,started_at FROM redrive r WHERE state IN (0,1,4) AND " MEETS_R " AND (queue_id=?1 AND group_id=0" \
 	                   " AND EXISTS(SELECT 1 FROM dead d WHERE d.queue_id=?1 AND " YET_OF_R ") OR queue_id=0 AND group_id=0" \
 	                   " AND EXISTS(SELECT 1 FROM redrive_scope x WHERE x.redrive_n=r.n AND x.queue_id=?1 AND x.last_ord>r.cursor_no)" \

@@ -4,6 +4,8 @@
 #include "engine/record.h"
 #include "engine/scan_int.h"
 
+#define OPERATOR_TEXT_MAX 128
+
 static bool fp_given(const uint8_t fp[16])
 {
 	static const uint8_t none[16];
@@ -32,8 +34,16 @@ static void group_make(struct arena *a, const struct queue_config *config, const
 	group_key_make(a, config->name, at->error_type, message, at->detail, rule ? rule->fingerprint : (struct str){0}, key);
 }
 
+/* No more of it is kept than of a dead letter made here: all of it is in every list. */
+static void dead_cut(struct store_dead *d)
+{
+	d->error_type = str_cut(d->error_type, FAILURE_TYPE_MAX);
+	d->message = str_cut(d->message, FAILURE_MESSAGE_MAX);
+	d->worker = str_cut(d->worker, FAILURE_TYPE_MAX);
+	d->operator = str_cut(d->operator, OPERATOR_TEXT_MAX);
+	d->why = str_cut(d->why, REASON_TEXT_MAX);
+}
 
-/* No more of it is kept than of a failure here. */
 static void attempts_cut(struct store_attempt *at, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -78,6 +88,7 @@ static void import_one(struct scanner *s, struct engine_op *op, int at)
 	res->code = record_parse(&op->arena, op->u.import.records[at], i, &res->err);
 	if (res->code)
 		return;
+	dead_cut(&i->d);
 	res->queue = op->queue.n ? op->queue : i->d.queue;
 	struct queue_config *config = queue_take(s->e, res->queue, &i->queue_id);
 	if (!config) {

@@ -257,6 +257,34 @@ static void test_bad_records(void **state)
 	fix_free(f);
 }
 
+/* What lists show of it has the size that it has of a failure here: a page of them must stay small. */
+static void test_long_texts_are_cut(void **state)
+{
+	(void)state;
+	struct fix *f = orders();
+	char *long_text = mem_alloc(100001);
+	struct buf line = {0};
+	memset(long_text, 'x', 100000);
+	buf_addf(&line, "{\"dlq_id\": \"01ARZ3NDEKTSV4RRFFQ69G5FAV\", \"id\": \"a\", \"queue\": \"orders\", \"body\": \"\","
+	         " \"error\": {\"type\": \"%s\", \"message\": \"%s\"}, \"worker\": \"%s\", \"operator\": \"%s\", \"why\": \"%s\"}",
+	         long_text, long_text, long_text, long_text, long_text);
+	struct str record = buf_str(&line);
+	struct engine_op op = import(f, &record, 1, NULL);
+	assert_int_equal(op.code, DLQ_OK);
+	assert_int_equal(op.u.import.imported, 1);
+	struct engine_op get = {.type = OP_READ_DEAD};
+	get.u.read_dead.id = str_of(op.u.import.results[0].dlq_id);
+	engine_call(f->e, &get);
+	assert_int_equal(get.code, DLQ_OK);
+	const struct store_dead *d = &get.u.read_dead.out;
+	assert_true(d->error_type.n == 256 && d->message.n == 4096 && d->worker.n == 256 && d->operator.n == 128 && d->why.n == 1000);
+	engine_op_release(&get);
+	engine_op_release(&op);
+	buf_release(&line);
+	mem_free(long_text);
+	fix_free(f);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +292,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_back_home),
 	    cmocka_unit_test(test_other_queue),
 	    cmocka_unit_test(test_bad_records),
+	    cmocka_unit_test(test_long_texts_are_cut),
 	};
 	int child = fix_jq_child(argc, argv);
 	return child >= 0 ? child : cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,20 +81,34 @@ static int one_state(unsigned states)
 	return -1;
 }
 
+#define OPEN_TRIES 3
+
+static enum dlq_code where_open(struct scan *k, struct dlq_err *err)
+{
+	enum dlq_code c = k->sel->where.n ? scan_jq(k->s, JQ_WHERE, k->sel->where, &k->where, err) : DLQ_OK;
+	if (c)
+		err_prefix(err, "where");
+	return c;
+}
+
+/* A child that is killed while the other one starts leaves its slot, which may be the other one's now: then both again. */
 static enum dlq_code programs_open(struct scan *k, struct dlq_err *err)
 {
+	bool edits = k->edit && k->edit->program.n;
 	enum dlq_code c = DLQ_OK;
-	if (k->sel->where.n) {
-		c = scan_jq(k->s, JQ_WHERE, k->sel->where, &k->where, err);
-		if (c)
-			err_prefix(err, "where");
+	for (int i = 0; i < OPEN_TRIES && !c; i++) {
+		c = where_open(k, err);
+		if (!c && edits) {
+			c = scan_jq(k->s, JQ_EDIT, k->edit->program, &k->program, err);
+			if (c)
+				err_prefix(err, "edit");
+		}
+		if (!c && (!k->where || (k->where->jq && k->where != k->program)))
+			return DLQ_OK;
 	}
-	if (!c && k->edit && k->edit->program.n) {
-		c = scan_jq(k->s, JQ_EDIT, k->edit->program, &k->program, err);
-		if (c)
-			err_prefix(err, "edit");
-	}
-	k->by_jq = c != DLQ_OK;
+	if (!c)
+		c = err_set(err, DLQ_SYSTEM, "the process that runs jq is killed again and again");
+	k->by_jq = true;
 	return c;
 }
 

@@ -495,7 +495,11 @@ void jq_close(struct jq *j)
 
 bool jq_dead(const struct jq *j)
 {
-	return j->pid == 0;
+	char c;
+	if (j->pid == 0)
+		return true;
+	ssize_t got = recv(j->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+	return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 bool jq_is(const struct jq *j, enum jq_kind kind, struct str program)
@@ -575,7 +579,7 @@ enum dlq_code jq_run(struct jq *j, struct jq_item *items, int n, struct arena *a
 {
 	ASSERT(n >= 1 && n <= ITEMS_MAX);
 	*at = 0;
-	if (jq_dead(j))
+	if (j->pid == 0)
 		return err_set(err, DLQ_SYSTEM, "the process that runs jq has ended; open the program again");
 	struct exchange *x = mem_alloc(sizeof *x);
 	x->j = j;

@@ -41,7 +41,7 @@ struct jq_options {
  * confine itself here). o is not kept. Any thread. */
 enum dlq_code jq_open(const struct jq_options *o, enum jq_kind kind, struct str program, struct jq **out, struct dlq_err *err) MUST_USE;
 void jq_close(struct jq *j); /* takes NULL; ends and reaps the child */
-bool jq_dead(const struct jq *j);
+bool jq_dead(const struct jq *j); /* also one that was killed while it had nothing to do */
 bool jq_is(const struct jq *j, enum jq_kind kind, struct str program); /* for a cache */
 int jq_pid(const struct jq *j); /* tests */
 

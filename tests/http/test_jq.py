@@ -1,6 +1,7 @@
 """jq programs that mean no good, and bodies that hurt jq: refused or ended, while the server goes on as before."""
 import json
 import os
+import signal
 import socket
 import threading
 import time
@@ -33,6 +34,14 @@ def children(pid):
         with open("/proc/%d/task/%s/children" % (pid, task)) as f:
             found.update(f.read().split())
     return found
+
+
+def runs(pid):
+    try:
+        with open("/proc/%s/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 class Refused(DeadCase):
@@ -148,6 +157,18 @@ class Attacks(DeadCase):
             self.assertEqual(len(self.found(queue=self.q)), 5)
         else:
             self.assertEqual((now["state"], now["sent"], now["skipped"]), ("done", 4, 1))
+
+    def test_a_child_killed_while_it_waits(self):
+        """By an operator or for want of memory: the next question gets a new one."""
+        self.kill({"id": "m", "body": {"n": 1}})
+        self.assertEqual(self.found(queue=self.q, where=".body.n == 1"), ["m"])
+        for _ in range(2):
+            before = children(self.server.pid)
+            self.assertTrue(before)
+            for pid in before:
+                os.kill(int(pid), signal.SIGKILL)
+            wait_until(lambda: not any(runs(pid) for pid in before), what="their end")
+            self.assertEqual(self.found(queue=self.q, where=".body.n == 1"), ["m"])
 
     def test_clients_that_leave(self):
         self.kill({"id": "m"})

@@ -17,6 +17,7 @@ fill() {
 	printf '  fill      %12s dead letters at %s/s\n' "$(grouped "$made")" \
 		"$(grouped "$(field messages_per_s <<<"$row")")"
 	[ "$made" -ge "$2" ] || die "only $made of $2 messages died: $row"
+	FILL_RATE=$(field messages_per_s <<<"$row")
 }
 
 # list_at TOTAL: the first page over and over, then a walk from page to page.
@@ -86,6 +87,7 @@ scenario_dead() {
 		total=$size
 		list_at "$total"
 	done
+	check 'dead-lettering with grouping >= 25,000/s' "$(grouped "$FILL_RATE")/s" "$FILL_RATE >= 25000" >/dev/null
 	check "first page of $(grouped "$DEAD") dead letters, p99 <= 10 ms" "$LIST_P99 ms" "$LIST_P99 <= 10" >/dev/null
 	rss=$(calc "$(server_memory VmRSS) / 1024") peak=$(calc "$(server_memory VmHWM) / 1024")
 	printf '  memory    resident %.1f MiB (highest %.1f), data folder %s MiB\n' "$rss" "$peak" \

@@ -83,7 +83,6 @@ scenario_triage() {
 	rate=$(field messages_per_s <<<"$row")
 	printf '{"scenario":"triage","system":"dlq","step":"fill",%s\n' "${row#\{}" >>"$ROWS"
 	printf '  fill      %12s dead letters at %s/s, each with a group and a header\n' "$(grouped "$(field messages <<<"$row")")" "$(grouped "$rate")"
-	check 'dead-lettering with grouping >= 25,000/s' "$(grouped "$rate")/s" "$rate >= 25000" >/dev/null
 	group=$(one_item '/v1/groups?limit=1' group) type=$(one_item '/v1/dead-letters?queue=bench&limit=1' type)
 	id=$(one_item '/v1/dead-letters?queue=bench&limit=1' id)
 	list_by groups '/v1/groups?limit=50'

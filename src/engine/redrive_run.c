@@ -15,8 +15,8 @@
 #define STEP_LONG_US 6000 /* whoever comes meanwhile waits so long */
 #define STEP_SHORT_US 2000
 #define STEP_MIN 20
-#define STEP_BESIDE 5    /* in a batch of callers, whose commit pays for it, */
-#define BESIDE_EVERY_US 6000 /* and not in every one: most do not notice */
+#define STEP_BESIDE 3    /* in a batch of callers, whose commit pays for it, */
+#define BESIDE_EVERY_US 4000 /* and not in every one: most do not notice */
 #define YIELD_MS 3        /* after the last caller so long nothing is moved without one: the next is on its way */
 #define BESIDE_US 50000   /* callers who were here so lately come again: each waits for a step */
 #define LEDGER_LOOK 1000 /* lines of the ledger looked at for an example of the failure */
@@ -452,7 +452,7 @@ enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *e
 		return c;
 	}
 	e->beside_us = b->ops ? from : e->beside_us;
-	int most = step / 10 > 1 ? step / 10 : 1, share = step / due > 5 ? step / due : 5;
+	int most = step / 10 > 1 ? step / 10 : 1, share = step / due > 3 ? step / due : 3;
 	n = e->n_redrives;
 	for (int k = 0, moved = 0; k < n && moved < most && !c; k++) {
 		int i = (e->redrive_turn + k) % n; /* who is left out now comes first in the next turn */

@@ -15,7 +15,7 @@
 #define STEP_LONG_US 6000 /* whoever comes meanwhile waits so long */
 #define STEP_SHORT_US 2000
 #define STEP_MIN 20
-#define STEP_BESIDE 3    /* in a batch of callers, whose commit pays for it, */
+#define STEP_BESIDE 2    /* in a batch of callers, whose commit pays for it, */
 #define BESIDE_EVERY_US 4000 /* and not in every one: most do not notice */
 #define YIELD_MS 3        /* after the last caller so long nothing is moved without one: the next is on its way */
 #define BESIDE_US 50000   /* callers who were here so lately come again: each waits for a step */
@@ -441,9 +441,7 @@ enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *e
 	if (c || (!due && !fresh))
 		return c;
 	c = judge_all(e, b, err);
-	if (!c && due)
-		c = batch_tx(e, b, err);
-	if (!due)
+	if (c || !due)
 		return c;
 	int64_t from = clock_mono_us(e->clock);
 	int step = step_size(e, b, from);
@@ -451,8 +449,9 @@ enum dlq_code redrives_step(struct engine *e, struct batch *b, struct dlq_err *e
 		e->redrive_yield = b->now + YIELD_MS;
 		return c;
 	}
+	c = batch_tx(e, b, err);
 	e->beside_us = b->ops ? from : e->beside_us;
-	int most = step / 10 > 1 ? step / 10 : 1, share = step / due > 3 ? step / due : 3;
+	int most = step / 10 > 1 ? step / 10 : 1, share = step / due > 2 ? step / due : 2;
 	n = e->n_redrives;
 	for (int k = 0, moved = 0; k < n && moved < most && !c; k++) {
 		int i = (e->redrive_turn + k) % n; /* who is left out now comes first in the next turn */

@@ -1,5 +1,5 @@
 /*
- * jq_child.c - the process that runs jq: confinement, limits, and the loop over items. See jq_child.h and jq_wire.h.
+ * jq_child.c - the process that runs jq: its limits, and the loop over items. See jq_child.h and jq_wire.h.
  *
  * The limits are kept from within, by signal handlers: they see which item is being worked on, send what was answered before it, say
  * LIMIT and end the process. They read `state.running` and the lengths of `state.out`, which only change while nothing is running.
@@ -8,36 +8,21 @@
 
 #include <errno.h>
 #include <jq.h>
-#include <linux/capability.h>
-#include <seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "jq/jq_child_int.h"
 #include "jq/jq_scan.h"
 #include "jq/jq_wire.h"
 #include "jq/json_merge.h"
 #include "jq/json_text.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 #define READ_BYTES 131072
 #define FLUSH_BYTES 32768     /* answers held back at most */
@@ -160,102 +145,6 @@ static bool set_handlers(void)
 	for (size_t i = 0; i < ARRAY_LEN(ignored); i++)
 		good = good && sigaction(ignored[i], &sa, NULL) == 0;
 	return good;
-}
-
-/* ---- confinement; each returns NULL, or what was refused ---- */
-
-static const char *drop_privileges(void)
-{
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[2];
-	memset(none, 0, sizeof none);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		return "PR_SET_NO_NEW_PRIVS";
-	if (!SANITIZED && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
-		return "PR_SET_DUMPABLE";
-	if (close_range(3, ~0u, 0)) {
-		/* Kernels before 5.9; the parent opens everything close-on-exec anyway. */
-		for (int fd = 3; fd < 1024; fd++)
-			close(fd);
-	}
-	return syscall(SYS_capset, &head, none) ? "capset" : NULL;
-}
-
-/* Bytes of address space in use; 0 when /proc is not there. */
-static rlim_t address_space(void)
-{
-	FILE *f = fopen("/proc/self/statm", "re");
-	unsigned long pages = 0;
-	if (!f)
-		return 0;
-	if (fscanf(f, "%lu", &pages) != 1)
-		pages = 0;
-	fclose(f);
-	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
-}
-
-static bool limit_to(int what, rlim_t soft, rlim_t hard)
-{
-	struct rlimit r = {soft, hard};
-	struct rlimit now;
-	/* A limit that is lower already stays. */
-	if (getrlimit((__rlimit_resource_t)what, &now) == 0 && now.rlim_max != RLIM_INFINITY && now.rlim_max < r.rlim_max)
-		r = (struct rlimit){soft < now.rlim_max ? soft : now.rlim_max, now.rlim_max};
-	return setrlimit((__rlimit_resource_t)what, &r) == 0;
-}
-
-static const char *set_limits(rlim_t base)
-{
-	rlim_t cpu = (rlim_t)state.hello.cpu_s;
-	if (!limit_to(RLIMIT_CPU, cpu, cpu + 2))
-		return "the limit on CPU time";
-	if (!limit_to(RLIMIT_FSIZE, 0, 0) || !limit_to(RLIMIT_CORE, 0, 0))
-		return "the limits on files";
-	if (SANITIZED)
-		return NULL;
-	if (!limit_to(RLIMIT_NOFILE, 0, 0) || !limit_to(RLIMIT_NPROC, 0, 0))
-		return "the limits on descriptors and processes";
-	if (base == 0)
-		return "the size of its address space (/proc/self/statm)";
-	rlim_t space = base + (rlim_t)state.hello.memory_bytes;
-	return limit_to(RLIMIT_AS, space, space) ? NULL : "the limit on memory";
-}
-
-static bool add_rules(scmp_filter_ctx ctx)
-{
-	static const int allowed[] = {
-	    SCMP_SYS(brk),           SCMP_SYS(munmap),        SCMP_SYS(mremap),       SCMP_SYS(madvise),       SCMP_SYS(futex),
-	    SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday),  SCMP_SYS(time),         SCMP_SYS(rt_sigaction),  SCMP_SYS(rt_sigprocmask),
-	    SCMP_SYS(rt_sigreturn),  SCMP_SYS(sigaltstack),   SCMP_SYS(setitimer),    SCMP_SYS(getpid),        SCMP_SYS(getppid),
-	    SCMP_SYS(gettid),        SCMP_SYS(getrandom),     SCMP_SYS(exit),         SCMP_SYS(exit_group),    SCMP_SYS(restart_syscall),
-	    SCMP_SYS(sched_yield),   SCMP_SYS(getrusage),
-	};
-	static const int deadly[] = {
-	    SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(fork),    SCMP_SYS(vfork),  SCMP_SYS(clone),  SCMP_SYS(clone3),
-	    SCMP_SYS(socket), SCMP_SYS(connect),  SCMP_SYS(ptrace),  SCMP_SYS(kill),   SCMP_SYS(tkill),  SCMP_SYS(process_vm_readv),
-	    SCMP_SYS(mount),  SCMP_SYS(bpf),      SCMP_SYS(process_vm_writev),         SCMP_SYS(io_uring_setup),
-	};
-	bool good = true;
-	for (size_t i = 0; i < ARRAY_LEN(allowed); i++)
-		good = good && seccomp_rule_add(ctx, SCMP_ACT_ALLOW, allowed[i], 0) == 0;
-	for (size_t i = 0; i < ARRAY_LEN(deadly); i++)
-		good = good && seccomp_rule_add(ctx, SCMP_ACT_KILL_PROCESS, deadly[i], 0) == 0;
-	/* The two descriptors, memory that is not code, and abort() for itself. */
-	return good && seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(read), 1, SCMP_A0(SCMP_CMP_EQ, STDIN_FILENO)) == 0 &&
-	       seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(write), 1, SCMP_A0(SCMP_CMP_LE, STDERR_FILENO)) == 0 &&
-	       seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) == 0 &&
-	       seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) == 0 &&
-	       seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid())) == 0;
-}
-
-static const char *set_filter(void)
-{
-	if (SANITIZED || (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0 && errno == EINVAL)) /* a kernel without it */
-		return NULL;
-	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	bool good = ctx && seccomp_attr_set(ctx, SCMP_FLTATR_CTL_NNP, 0) == 0 && add_rules(ctx) && seccomp_load(ctx) == 0;
-	seccomp_release(ctx);
-	return good ? NULL : "the seccomp filter (does the container forbid it?)";
 }
 
 /* ---- answers ---- */
@@ -643,11 +532,11 @@ static bool take_hello(void)
 int jq_child_main(void)
 {
 	static char *nothing[] = {NULL};
-	rlim_t base = address_space();
+	rlim_t base = child_address_space();
 	state.parent = getppid();
 	environ = nothing; /* it is empty already when jq/jq.c is the parent */
 	state.in.max = state.out.max = state.scratch.max = (size_t)INT32_MAX;
-	const char *refused = drop_privileges();
+	const char *refused = child_drop_privileges();
 	if (!take_hello())
 		return EXIT_USAGE;
 	struct rusage ru;
@@ -656,9 +545,9 @@ int jq_child_main(void)
 	if (!refused && !set_handlers())
 		refused = "signal handlers";
 	if (!refused)
-		refused = set_limits(base);
+		refused = child_set_limits(base, &state.hello);
 	if (!refused)
-		refused = set_filter();
+		refused = child_set_filter();
 	if (refused) {
 		struct buf b = {0};
 		buf_addf(&b, "it could not confine itself: the system refused %s (%s)", refused, strerror(errno));

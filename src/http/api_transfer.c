@@ -45,16 +45,8 @@ void api_dead_export(struct http_req *r)
 
 /* ---- import ---- */
 
-/* One line that is not empty: a good one is the item-th of the operation, a bad one has its error. */
-struct import_line {
-	int item; /* -1: bad */
-	int line, column;
-	enum dlq_code code;
-	struct str detail;
-};
-
 struct import {
-	struct import_line lines[LINES_MAX];
+	struct ndjson_line lines[LINES_MAX];
 	struct str records[LINES_MAX];
 	int n_lines, n_records;
 	struct str queue; /* empty: each record's own */
@@ -71,7 +63,7 @@ static void import_answer(struct http_req *r)
 	jout_key(&j, "results");
 	jout_open(&j, '[');
 	for (int i = 0; i < im->n_lines; i++) {
-		const struct import_line *l = &im->lines[i];
+		const struct ndjson_line *l = &im->lines[i];
 		const struct engine_import_result *res = l->item >= 0 ? &r->op.u.import.results[l->item] : NULL;
 		enum dlq_code code = res ? res->code : l->code;
 		jout_open(&j, '{');
@@ -82,15 +74,7 @@ static void import_answer(struct http_req *r)
 			else
 				jout_kstr(&j, "queue", res->queue);
 		} else {
-			jout_key(&j, "error");
-			jout_open(&j, '{');
-			jout_kz(&j, "code", code_name(code));
-			jout_kstr(&j, "detail",
-			          !res ? l->detail : str_of(res->err.detail[0] ? res->err.detail : code_title(code)));
-			jout_kint(&j, "line", l->line);
-			if (l->column)
-				jout_kint(&j, "column", l->column);
-			jout_close(&j, '}');
+			line_error_write(&j, l, code, !res ? l->detail : str_of(res->err.detail[0] ? res->err.detail : code_title(code)));
 		}
 		jout_close(&j, '}');
 	}
@@ -123,7 +107,7 @@ static bool scan_line(struct json_pull *j, struct str *queue)
 }
 
 /* A record may go into the queue it names when the token may. */
-static bool may_import(struct http_req *r, struct import *im, struct str queue, struct import_line *l)
+static bool may_import(struct http_req *r, struct import *im, struct str queue, struct ndjson_line *l)
 {
 	if (im->queue.n || auth_may(r, queue.n ? queue : STR("~")))
 		return true;
@@ -142,7 +126,7 @@ static void take_line(struct http_req *r, struct import *im, struct str line, in
 {
 	struct json_pull j;
 	struct str queue;
-	struct import_line *l = &im->lines[im->n_lines++];
+	struct ndjson_line *l = &im->lines[im->n_lines++];
 	l->item = -1;
 	l->line = number;
 	arena_reset(scratch);

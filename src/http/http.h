@@ -147,7 +147,7 @@ struct http_req {
 	bool op_used;               /* op holds outputs to release */
 	int64_t wait_ms;
 	union {
-		struct batch_line *lines;
+		struct ndjson_line *lines;
 		struct change *change;
 		struct group_change *group;
 		struct wish *wish;
@@ -349,6 +349,15 @@ void api_openapi(struct http_req *r);
 void redrive_write(struct json_out *j, const struct store_redrive *d);
 /* The queue that all its members are of, also where its plan says so; empty: of any. In r's arena. */
 struct str redrive_queue(struct http_req *r, const struct store_redrive *d);
+/* One line, not empty, of a body that has many: a good one is the item-th of the operation, a bad one has its error. */
+struct ndjson_line {
+	int item; /* -1: bad */
+	enum dlq_code code;
+	struct str detail;
+	int line, column;
+};
+/* "error", into the line's object. */
+void line_error_write(struct json_out *j, const struct ndjson_line *l, enum dlq_code code, struct str detail);
 /* A message header's name: 1 to 128 of a-z 0-9 . _ -; upper case is turned into lower case. */
 bool header_name(struct arena *a, struct str *name);
 void dead_write(struct http_req *r, struct json_out *j, const struct store_dead *d); /* without headers and history */

@@ -21,8 +21,6 @@
 #define FRAME_RAW ((size_t)4 << 20) /* a frame takes records up to here; a larger record is alone in one */
 #define FRAME_LINES 4096
 #define LEVEL 3
-#define REPAIR_FLUSH ((size_t)1 << 20)
-#define COVERS_LINES 1000
 
 /* What is gathered for one file. */
 struct part {
@@ -48,15 +46,7 @@ struct archive_writer {
 	int n_written, cap_written;
 };
 
-/* A day's two files, open. */
-struct day_file {
-	char top[ARCHIVE_PATH_MAX], folder[ARCHIVE_PATH_MAX], data_path[ARCHIVE_PATH_MAX], index_path[ARCHIVE_PATH_MAX];
-	int data, index;
-	int64_t data_n, index_n;
-	bool made; /* the data file was */
-};
-
-static enum dlq_code sys_fail(struct dlq_err *err, const char *what, const char *path)
+enum dlq_code archive_sys_fail(struct dlq_err *err, const char *what, const char *path)
 {
 	return err_set(err, DLQ_SYSTEM, "archive: cannot %s %s: %s", what, path, strerror(errno));
 }
@@ -110,26 +100,26 @@ static enum dlq_code sync_dir(const char *path, struct dlq_err *err)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return sys_fail(err, "open", path);
+		return archive_sys_fail(err, "open", path);
 	int rc = fsync(fd);
-	enum dlq_code c = rc ? sys_fail(err, "sync", path) : DLQ_OK;
+	enum dlq_code c = rc ? archive_sys_fail(err, "sync", path) : DLQ_OK;
 	close(fd);
 	return c;
 }
 
 static enum dlq_code make_dir(const char *path, struct dlq_err *err)
 {
-	return mkdir(path, 0700) && errno != EEXIST ? sys_fail(err, "make", path) : DLQ_OK;
+	return mkdir(path, 0700) && errno != EEXIST ? archive_sys_fail(err, "make", path) : DLQ_OK;
 }
 
-static enum dlq_code write_all(int fd, struct str s, const char *path, struct dlq_err *err)
+enum dlq_code archive_write_all(int fd, struct str s, const char *path, struct dlq_err *err)
 {
 	while (s.n) {
 		ssize_t n = write(fd, s.p, s.n);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return sys_fail(err, "write", path);
+			return archive_sys_fail(err, "write", path);
 		s.p += n;
 		s.n -= (size_t)n;
 	}
@@ -140,224 +130,9 @@ static enum dlq_code size_of(int fd, const char *path, int64_t *n, struct dlq_er
 {
 	struct stat st;
 	if (fstat(fd, &st))
-		return sys_fail(err, "look at", path);
+		return archive_sys_fail(err, "look at", path);
 	*n = st.st_size;
 	return DLQ_OK;
-}
-
-/* ---- what the index knows ---- */
-
-/* The last one of the newest `max` lines for which `good` holds: where it ends, and its frame. Both 0 when there is
- * none. */
-static bool index_last(int fd, int64_t size, int64_t max, bool (*good)(const struct archive_place *, void *), void *ctx,
-                       int64_t *line_end, int64_t *frame_end)
-{
-	struct archive_back b;
-	struct arena a = {0};
-	bool more = true, ok = archive_back_init(&b, fd, size, ARCHIVE_INDEX_LINE_MAX);
-	*line_end = *frame_end = 0;
-	while (ok && more && max-- > 0) {
-		int64_t at;
-		size_t n;
-		struct str text;
-		struct archive_entry e = {0};
-		struct archive_place p;
-		ok = archive_back_prev(&b, &at, &n, &more) &&
-		     (!more || archive_back_text(&b, at, n, ARCHIVE_INDEX_LINE_MAX, &text));
-		if (!ok || !more)
-			break;
-		arena_reset(&a);
-		if (!archive_line_parse(&a, text, false, &e, &p) || p.offset < 0 || p.bytes <= 0 ||
-		    p.bytes > INT64_MAX - p.offset || !good(&p, ctx))
-			continue;
-		*line_end = at + (int64_t)n + 1;
-		*frame_end = p.offset + p.bytes;
-		break;
-	}
-	arena_release(&a);
-	archive_back_release(&b);
-	return ok;
-}
-
-static bool any_place(const struct archive_place *p, void *ctx)
-{
-	(void)p, (void)ctx;
-	return true;
-}
-
-bool archive_index_covers(int index_fd, int64_t *end)
-{
-	struct stat st;
-	int64_t line_end;
-	return !fstat(index_fd, &st) && index_last(index_fd, st.st_size, COVERS_LINES, any_place, NULL, &line_end, end);
-}
-
-static bool is_last_line(const struct archive_place *p, void *ctx)
-{
-	const struct day_file *f = ctx;
-	return p->line == p->lines && p->offset + p->bytes == f->data_n;
-}
-
-/* A frame that really is where the line says. A read that fails shows as no frame, and again when the data is read. */
-static bool is_true(const struct archive_place *p, void *ctx)
-{
-	const struct day_file *f = ctx;
-	int64_t end;
-	return p->line == p->lines && p->offset + p->bytes <= f->data_n &&
-	       !archive_frame_walk(f->data, p->offset, f->data_n, &end) && end == p->offset + p->bytes;
-}
-
-/* ---- repair ---- */
-
-struct reindex {
-	struct arena a;
-	struct buf lines;   /* facts, to be completed when the frame was good */
-	int64_t n;          /* lines of the frame */
-	struct buf numbers; /* int64_t: the number of each line that has facts */
-};
-
-static void reindex_line(void *ctx, int64_t no, struct str text)
-{
-	struct reindex *r = ctx;
-	struct archive_entry e = {0};
-	r->n = no;
-	arena_reset(&r->a);
-	if (!archive_line_parse(&r->a, text, false, &e, NULL))
-		return;
-	archive_line_facts(&e, &r->lines);
-	buf_addc(&r->lines, '\n');
-	buf_add(&r->numbers, &no, sizeof no);
-}
-
-/* Completes gathered facts, one a line, with their places. numbers NULL: they are lines 1, 2, 3, ... */
-static void facts_complete(struct str facts, const char *numbers, struct archive_place p, struct buf *out)
-{
-	p.line = 0;
-	while (facts.n) {
-		size_t n = (size_t)((const char *)memchr(facts.p, '\n', facts.n) - facts.p);
-		if (numbers) {
-			memcpy(&p.line, numbers, sizeof p.line);
-			numbers += sizeof p.line;
-		} else {
-			p.line++;
-		}
-		buf_add(out, facts.p, n);
-		archive_line_end(&p, out);
-		facts.p += n + 1;
-		facts.n -= n + 1;
-	}
-}
-
-static enum dlq_code index_add(struct day_file *f, struct buf *out, struct dlq_err *err)
-{
-	if (out->overflow)
-		return err_set(err, DLQ_SYSTEM, "archive: too many index lines at once for %s", f->index_path);
-	enum dlq_code c = write_all(f->index, buf_str(out), f->index_path, err);
-	if (!c)
-		f->index_n += (int64_t)out->n;
-	buf_clear(out);
-	return c;
-}
-
-/* Index lines for the frames from `at` on. *end: behind the last good frame. */
-static enum dlq_code reindex(struct day_file *f, int64_t at, int64_t *end, struct dlq_err *err)
-{
-	struct archive_frames *frames = archive_frames_new();
-	struct reindex r = {0};
-	struct buf out = {0};
-	int64_t made = 0;
-	enum dlq_code c = DLQ_OK;
-	*end = at;
-	while (!c && at < f->data_n) {
-		int64_t next;
-		const char *why = "it is not a frame";
-		buf_clear(&r.lines);
-		buf_clear(&r.numbers);
-		r.n = 0;
-		enum archive_frame_state state = archive_frame_walk(f->data, at, f->data_n, &next);
-		if (!state)
-			state = archive_frame_lines(frames, f->data, at, next, 0, reindex_line, &r, &why);
-		if (state == FRAME_FAILED) {
-			c = sys_fail(err, "read", f->data_path);
-		} else if (r.lines.overflow || r.numbers.overflow) {
-			c = err_set(
-			    err, DLQ_SYSTEM,
-			    "archive: the frame at offset %lld of %s holds too many records; move the file away",
-			    (long long)at, f->data_path);
-		} else if (state == FRAME_GOOD) {
-			struct archive_place p = {.offset = at, .bytes = next - at, .lines = r.n};
-			facts_complete(buf_str(&r.lines), r.numbers.p, p, &out);
-			made += (int64_t)(r.numbers.n / sizeof(int64_t));
-			*end = at = next;
-		} else {
-			/* Damage with good frames behind it stays: people may want to look at it. Without, it never
-			 * counted. */
-			bool failed;
-			next = archive_frame_search(frames, f->data, at + 1, f->data_n, &failed);
-			if (failed)
-				c = sys_fail(err, "read", f->data_path);
-			if (next < 0)
-				break;
-			log_event(LOG_ERROR, "archive.damaged",
-			          "file=%s offset=%lld bytes=%lld why=\"%s\" its_records=left_out_of_the_index",
-			          f->data_path, (long long)at, (long long)(next - at), why);
-			at = next;
-		}
-		if (!c && out.n >= REPAIR_FLUSH)
-			c = index_add(f, &out, err);
-	}
-	if (!c)
-		c = index_add(f, &out, err);
-	if (!c && made)
-		log_event(LOG_WARN, "archive.indexed", "file=%s records=%lld", f->data_path, (long long)made);
-	archive_frames_free(frames);
-	arena_release(&r.a);
-	buf_release(&r.lines);
-	buf_release(&r.numbers);
-	buf_release(&out);
-	return c;
-}
-
-static enum dlq_code cut(int fd, int64_t *size, int64_t to, const char *path, struct dlq_err *err)
-{
-	if (*size == to)
-		return DLQ_OK;
-	if (ftruncate(fd, to))
-		return sys_fail(err, "cut", path);
-	log_event(LOG_WARN, "archive.cut", "file=%s at=%lld bytes=%lld", path, (long long)to, (long long)(*size - to));
-	*size = to;
-	return DLQ_OK;
-}
-
-static enum dlq_code repair(struct day_file *f, struct dlq_err *err)
-{
-	int64_t line_end, frame_end, end;
-	/* What a killed process has written may not be on the disk yet, and no index may know more than the disk. */
-	if (fdatasync(f->data))
-		return sys_fail(err, "sync", f->data_path);
-	if (!index_last(f->index, f->index_n, INT64_MAX, is_true, f, &line_end, &frame_end))
-		return sys_fail(err, "read", f->index_path);
-	enum dlq_code c = cut(f->index, &f->index_n, line_end, f->index_path, err);
-	if (!c)
-		c = reindex(f, frame_end, &end, err);
-	if (!c)
-		c = cut(f->data, &f->data_n, end, f->data_path, err);
-	if (!c && fdatasync(f->index))
-		c = sys_fail(err, "sync", f->index_path);
-	return c;
-}
-
-static enum dlq_code check(struct day_file *f, struct dlq_err *err)
-{
-	int64_t line_end, frame_end;
-	char eol = '\n';
-	if (!f->data_n && !f->index_n)
-		return DLQ_OK;
-	if (f->index_n && !archive_pread(f->index, &eol, 1, f->index_n - 1))
-		return sys_fail(err, "read", f->index_path);
-	if (!index_last(f->index, f->index_n, 1, is_last_line, f, &line_end, &frame_end))
-		return sys_fail(err, "read", f->index_path);
-	return eol == '\n' && line_end && line_end == f->index_n ? DLQ_OK : repair(f, err);
 }
 
 /* ---- opening ---- */
@@ -404,9 +179,9 @@ static enum dlq_code day_open_files(struct day_file *f, int flags, struct dlq_er
 	if (f->made)
 		f->data = open(f->data_path, O_RDWR | O_APPEND | O_CLOEXEC | flags, 0600);
 	if (f->data < 0)
-		return sys_fail(err, "open", f->data_path);
+		return archive_sys_fail(err, "open", f->data_path);
 	f->index = open(f->index_path, O_RDWR | O_APPEND | O_CLOEXEC | O_CREAT, 0600);
-	return f->index < 0 ? sys_fail(err, "open", f->index_path) : day_sizes(f, err);
+	return f->index < 0 ? archive_sys_fail(err, "open", f->index_path) : day_sizes(f, err);
 }
 
 /* The newest day before `day` that has data, 0: none. */
@@ -433,7 +208,7 @@ static void repair_before(struct archive_writer *w, const struct day_file *f, st
 	int32_t before = day_before(f->folder, day);
 	if (!before || day_paths(w, &old, queue, before, &err))
 		return;
-	if (day_open_files(&old, 0, &err) || check(&old, &err))
+	if (day_open_files(&old, 0, &err) || archive_day_check(&old, &err))
 		log_event(LOG_WARN, "archive.not_repaired", "file=%s detail=\"%s\"", old.data_path, err.detail);
 	day_close(&old);
 }
@@ -455,7 +230,7 @@ static enum dlq_code day_open(struct archive_writer *w, struct day_file *f, stru
 	if (!c && f->made)
 		repair_before(w, f, queue, day);
 	if (!c)
-		c = check(f, err);
+		c = archive_day_check(f, err);
 	if (!c && fresh)
 		c = sync_dir(f->folder, err);
 	if (!c && fresh)
@@ -521,14 +296,14 @@ static enum dlq_code part_write(struct archive_writer *w, struct part *p, struct
 		goto out;
 	remember(w, &f);
 	struct archive_place place = {.offset = f.data_n, .bytes = (int64_t)frame.n, .lines = p->lines};
-	facts_complete(buf_str(&p->facts), NULL, place, &lines);
-	c = write_all(f.data, buf_str(&frame), f.data_path, err);
+	archive_facts_complete(buf_str(&p->facts), NULL, place, &lines);
+	c = archive_write_all(f.data, buf_str(&frame), f.data_path, err);
 	if (!c && fdatasync(f.data))
-		c = sys_fail(err, "sync", f.data_path);
+		c = archive_sys_fail(err, "sync", f.data_path);
 	if (!c)
-		c = index_add(&f, &lines, err);
+		c = archive_index_add(&f, &lines, err);
 	if (!c && fdatasync(f.index))
-		c = sys_fail(err, "sync", f.index_path);
+		c = archive_sys_fail(err, "sync", f.index_path);
 	day_close(&f);
 	buf_clear(&p->raw);
 	buf_clear(&p->facts);

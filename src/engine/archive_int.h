@@ -80,9 +80,27 @@ enum archive_frame_state archive_frame_lines(struct archive_frames *f, int fd, i
 /* The first frame at or after `at` that is good in all its parts; -1: there is none. *failed: a read failed. */
 int64_t archive_frame_search(struct archive_frames *f, int fd, int64_t at, int64_t size, bool *failed);
 
+/* A day's two files, open. */
+struct day_file {
+	char top[ARCHIVE_PATH_MAX], folder[ARCHIVE_PATH_MAX], data_path[ARCHIVE_PATH_MAX], index_path[ARCHIVE_PATH_MAX];
+	int data, index;
+	int64_t data_n, index_n;
+	bool made; /* the data file was */
+};
+
 /* ---- archive_file.c ---- */
+enum dlq_code archive_sys_fail(struct dlq_err *err, const char *what, const char *path); /* SYSTEM with errno's text */
+enum dlq_code archive_write_all(int fd, struct str s, const char *path, struct dlq_err *err) MUST_USE;
+
+/* ---- archive_repair.c ---- */
 /* The end of the data that the index knows, by the last good one of its newest lines; 0: there is none. False: a read
  * failed. */
 bool archive_index_covers(int index_fd, int64_t *end) MUST_USE;
+/* Cheap when the last index line ends where the data ends; otherwise both are repaired. */
+enum dlq_code archive_day_check(struct day_file *f, struct dlq_err *err) MUST_USE;
+/* Completes gathered facts, one a line, with their places. numbers NULL: they are lines 1, 2, 3, ... */
+void archive_facts_complete(struct str facts, const char *numbers, struct archive_place p, struct buf *out);
+/* Appends out's lines (completed facts) to the index and clears it. */
+enum dlq_code archive_index_add(struct day_file *f, struct buf *out, struct dlq_err *err) MUST_USE;
 
 #endif

@@ -390,10 +390,8 @@ static const char *token(struct fp_scan *s, const char *p, const char *end, cons
 		return q;
 	for (q = p; q < end && fp_is(*q, CH_WORD); q++)
 		;
-	if (q == p) {
-		fp_put_byte(s, *p);
-		return p + 1;
-	}
+	if (q == p)
+		return fp_put_character(s, p, line_end);
 	word(s, p, q, line_end);
 	return q;
 }

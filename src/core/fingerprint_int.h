@@ -109,6 +109,8 @@ static inline void fp_put_byte(struct fp_scan *s, char c)
 	else
 		s->out[s->n++] = c;
 }
+/* The whole character at p, or its byte where it is none: what follows may be replaced, half of one may not stay. Returns where to go on. */
+const char *fp_put_character(struct fp_scan *s, const char *p, const char *end);
 void fp_note(struct fp_scan *s, enum fingerprint_rule r, const char *p, size_t n);
 /* Writes the placeholder of r for the n bytes at p; merges lists of equal ones. */
 void fp_replace(struct fp_scan *s, enum fingerprint_rule r, const char *p, size_t n);

@@ -16,6 +16,14 @@ void fp_put(struct fp_scan *s, const char *p, size_t n)
 	s->n += n;
 }
 
+const char *fp_put_character(struct fp_scan *s, const char *p, const char *end)
+{
+	size_t n = (uint8_t)*p < 0x80 ? 1 : utf8_sequence(p, (size_t)(end - p));
+	n += !n;
+	fp_put(s, p, n);
+	return p + n;
+}
+
 void fp_note(struct fp_scan *s, enum fingerprint_rule r, const char *p, size_t n)
 {
 	if (s->examples && !(s->rules & 1u << r))
@@ -283,11 +291,8 @@ static void put_path(struct fp_scan *s, const char *p, const char *end)
 const char *fp_quoted(struct fp_scan *s, const char *p, const char *end)
 {
 	const struct quote *q = quote_at(p, end);
-	if (!q) { /* another character that begins with the same byte */
-		size_t n = (uint8_t)*p < 0x80 ? 1 : utf8_sequence(p, (size_t)(end - p));
-		fp_put(s, p, n ? n : 1);
-		return p + (n ? n : 1);
-	}
+	if (!q) /* another character that begins with the same byte */
+		return fp_put_character(s, p, end);
 	const char *from = p + q->open_n;
 	bool opens = from < end && *from != ' ' && !(*p == '\'' && p > s->start && (fp_alnum(p[-1]) || p[-1] == '>'));
 	const char *to = opens ? closing(s, q, from, end) : NULL;
@@ -358,7 +363,7 @@ static const char *sign(struct fp_scan *s, const char *p, const char *end)
 			p++;
 		while (p < end && (fp_is(*p, CH_DIGIT) || *p == ';'))
 			p++;
-		return p < end && p[-1] != '\x1b' ? p + 1 : p;
+		return p < end && p[-1] != '\x1b' && (uint8_t)*p < 0x80 ? p + 1 : p;
 	}
 	if (*p == '[' && (n = fp_ip6(p + 1, end)) && p + 1 + n < end && p[1 + n] == ']') {
 		fp_replace(s, FP_IP, p, n + 2);

@@ -297,6 +297,30 @@ static void test_any_bytes(void **state)
 	}
 }
 
+/* Whole characters stay whole, whatever signs stand before them. */
+static void test_whole_characters(void **state)
+{
+	(void)state;
+	static const char *const pieces[] = {"\x1b", "[", "]", "3", "8", "m", ";", "\xe7\xa7\x92", "\xc2\xab", "\xc2\xbb", "\xe2\x80\x9c", "\xe2\x80\x9d",
+	                                     "\xef\xbc\x91", "\xd9\xa1", "\xf0\x9f\x98\x80", "'", "\"", "`", "<", ">", "(", ")=(", " ", "\n", " at ", "/", "\\",
+	                                     "@", ".", ":", "-", "_", "x", "Z", "0x", "30 Nov", "%"};
+	struct rnd r;
+	rnd_seed(&r, 43);
+	for (int i = 0; i < 20000; i++) {
+		char text[400], out[FINGERPRINT_NORMAL_MAX];
+		size_t n = 0;
+		for (uint64_t k = rnd_below(&r, 60); k && n < sizeof text - 8; k--) {
+			const char *piece = pieces[rnd_below(&r, ARRAY_LEN(pieces))];
+			memcpy(text + n, piece, strlen(piece));
+			n += strlen(piece);
+		}
+		struct str t = {text, n}, none = {text, 0};
+		assert_true(str_is_utf8(t));
+		assert_true(str_is_utf8((struct str){out, fingerprint_normalise(t, none, out, NULL, NULL)}));
+		assert_true(str_is_utf8((struct str){out, fingerprint_normalise(none, t, out, NULL, NULL)}));
+	}
+}
+
 /* ---- speed ---- */
 
 static double seconds(void)
@@ -408,7 +432,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_vectors), cmocka_unit_test(test_corpus), cmocka_unit_test(test_normal_forms),
 		cmocka_unit_test(test_parts_matter), cmocka_unit_test(test_given), cmocka_unit_test(test_explanation),
 		cmocka_unit_test(test_stack), cmocka_unit_test(test_idempotent), cmocka_unit_test(test_long_messages),
-		cmocka_unit_test(test_any_bytes), cmocka_unit_test(test_speed),
+		cmocka_unit_test(test_any_bytes),
+		cmocka_unit_test(test_whole_characters), cmocka_unit_test(test_speed),
 	};
 	if (argc == 2 && !strcmp(argv[1], "bench"))
 		return run_bench();
